@@ -1,0 +1,201 @@
+// Package agent is vouch's wiring: it connects checks, verdicts, decisions, the reconciler and what
+// people see, runs them side by side, and ends them in order.
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"vouch/agent/internal/config"
+	"vouch/agent/internal/control"
+	"vouch/agent/internal/reconcile"
+	"vouch/agent/internal/state"
+	"vouch/agent/internal/systemd"
+	"vouch/routers"
+)
+
+// How long the stop may take to withdraw what on_stop = "withdraw" asks for, and how long a loop
+// may be without progress before the watchdog is no longer fed.
+const (
+	stopPatience = 10 * time.Second
+	beatLimit    = 8 * time.Second
+)
+
+// Deps are what the agent needs from the process it runs in.
+type Deps struct {
+	Version   string
+	Log       *slog.Logger
+	Notifier  *systemd.Notifier
+	Hangup    <-chan os.Signal // asks for a reload
+	NewRouter func(config.Router) (routers.Router, error)
+	Socket    string // outranks the configuration's control socket, also after a reload; or empty
+}
+
+// An Agent vouches for the services of one configuration.
+type Agent struct {
+	deps    Deps
+	cfg     *config.Config
+	core    *core
+	recon   *reconcile.Loop
+	router  routers.Router
+	beats   *systemd.Beats
+	runners *runners
+	tasks   tasks
+	read    chan struct{} // closed after the router was read once
+	onRead  sync.Once
+}
+
+// New gives an Agent for cfg. It does nothing until Run.
+func New(cfg *config.Config, deps Deps) *Agent {
+	return &Agent{cfg: cfg, deps: deps, beats: systemd.NewBeats(), read: make(chan struct{})}
+}
+
+// Run takes the control socket, which no other agent may hold, and works until ctx ends; then it
+// stops as on_stop says. Its error says why it could not start; it changed nothing then.
+func (a *Agent) Run(ctx context.Context) error {
+	router, err := a.deps.NewRouter(a.cfg.Router)
+	if err != nil {
+		return err
+	}
+	a.router = router
+	defer func() { _ = router.Close() }()
+	if err := checkProbes(a.cfg); err != nil {
+		return err
+	}
+	watchdog, err := systemd.NewWatchdog(a.beats, a.deps.Notifier)
+	if err != nil {
+		return err
+	}
+	clock, err := state.ReadClock()
+	if err != nil {
+		return err
+	}
+	keeper := a.wire()
+	server := control.NewServer(control.Options{Path: a.cfg.Control.Socket, Group: a.cfg.Control.Group, AdminGroup: a.cfg.Control.AdminGroup},
+		orders{a.core})
+	if err := server.Listen(); err != nil {
+		return err
+	}
+	loaded, err := state.Load(a.cfg.Agent.StateFile, clock)
+	a.core.start(loaded, err)
+	work, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	watchdog.Late = a.core.onLate
+	for _, t := range a.loops(server, keeper, watchdog) {
+		a.tasks.start(work, t)
+	}
+	for _, sc := range a.cfg.Services {
+		a.runners.start(work, sc, 0)
+	}
+	a.serve(ctx, work)
+	a.stop(work)
+	end()
+	a.tasks.wg.Wait()
+	return nil
+}
+
+// wire makes the core and the reconciler and connects them.
+func (a *Agent) wire() *state.Keeper {
+	now := time.Now()
+	head := state.Snapshot{Version: a.deps.Version, Node: a.cfg.Agent.Node, PID: os.Getpid(), Started: now,
+		Config: state.Config{File: a.cfg.File, Loaded: now}, Router: state.Router{Name: a.router.String(), Goal: a.router.Goal()}}
+	c := newCore(a.cfg, head, state.NewStore(&head))
+	a.core = c
+	keeper := state.NewKeeper(a.writeState, c.onFile)
+	rc := a.cfg.Router
+	beat := a.beats.Register("reconcile", beatLimit)
+	a.recon = reconcile.New(a.router, reconcile.Options{Timeout: rc.Timeout, Deadline: rc.Deadline, VerifyInterval: rc.VerifyInterval,
+		RetryMin: rc.RetryMin, RetryMax: rc.RetryMax, Beat: beat.Beat}, a.report)
+	c.want, c.save, c.log = a.recon.Want, keeper.Save, a.logEvent
+	a.runners = &runners{core: c, byID: map[string]*running{}, beat: func(name string) (func(), func()) {
+		b := a.beats.Register(name, beatLimit)
+		return b.Beat, b.Close
+	}}
+	a.tasks.failed = c.onTaskFailed
+	return keeper
+}
+
+// loops lists what runs beside the checks.
+func (a *Agent) loops(server *control.Server, keeper *state.Keeper, watchdog *systemd.Watchdog) []Task {
+	return []Task{
+		loop{name: "reconcile", run: a.recon.Run, ready: a.read},
+		loop{name: "control", run: server.Serve},
+		loop{name: "state file", run: keeper.Run},
+		loop{name: "clock", run: a.runClock},
+		loop{name: "status", run: a.runStatus},
+		loop{name: "watchdog", run: watchdog.Run},
+	}
+}
+
+// report hands a reading to the core, and notes that there was one.
+func (a *Agent) report(r reconcile.Report) {
+	a.core.onReport(r)
+	a.onRead.Do(func() { close(a.read) })
+}
+
+// serve tells that all is ready once it is, and reloads when asked, until ctx ends.
+func (a *Agent) serve(ctx, work context.Context) {
+	ready := a.read
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ready:
+			ready = nil
+			a.core.onReady()
+			a.notify(a.deps.Notifier.Ready)
+		case <-a.deps.Hangup:
+			a.notify(a.deps.Notifier.Reloading)
+			a.reload(work)
+			a.notify(a.deps.Notifier.Ready)
+		}
+	}
+}
+
+// stop ends the checks, and withdraws what is to be withdrawn, which is read back before it returns
+// unless that takes longer than stopPatience.
+func (a *Agent) stop(work context.Context) {
+	a.notify(a.deps.Notifier.Stopping)
+	a.notify(func() error { return a.deps.Notifier.ExtendTimeout(stopPatience + 5*time.Second) })
+	a.runners.stopAll()
+	if !a.core.beginStop() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(work, stopPatience)
+	defer cancel()
+	for !a.core.stopped() {
+		changed := a.core.store.Changed()
+		if a.core.stopped() {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			a.core.onStopFailed()
+			return
+		case <-changed:
+		}
+	}
+}
+
+// writeState writes the present state to the state file.
+func (a *Agent) writeState() error {
+	clock, err := state.ReadClock()
+	if err != nil {
+		return err
+	}
+	b, err := state.Encode(a.core.toSave(), clock)
+	if err != nil {
+		return err
+	}
+	return state.Write(a.cfg.Agent.StateFile, b)
+}
+
+// notify tells the service manager; that it cannot be told is worth a line and no more.
+func (a *Agent) notify(tell func() error) {
+	if err := tell(); err != nil {
+		a.deps.Log.Warn("the service manager cannot be told", "error", err)
+	}
+}

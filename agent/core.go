@@ -1,0 +1,195 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"vouch/agent/internal/config"
+	"vouch/agent/internal/decide"
+	"vouch/agent/internal/reconcile"
+	"vouch/agent/internal/state"
+	"vouch/routers"
+)
+
+// saveEvery bounds how old the counters in the state file get while nothing else changes.
+const saveEvery = 30 * time.Second
+
+// A core owns all state of the agent: rounds, readings and orders come in as method calls, each of
+// which works to its end under one lock and publishes one Snapshot. It acts on nothing itself: what
+// ought to be goes to want, what is to be kept to save, what happened to log, none of which block.
+type core struct {
+	want  func(reconcile.Desired)
+	save  func()
+	log   func(state.Event)
+	store *state.Store
+
+	mu       sync.Mutex
+	cfg      *config.Config
+	head     state.Snapshot // the parts that are not computed anew
+	services map[string]*service
+	seen     map[netip.Prefix]*prefix
+	desired  reconcile.Desired
+	problems map[string]string // by what they are about
+	current  bool              // the last reading is measured against what is wanted now
+	dirty    bool              // the state file lacks something
+	saved    time.Time
+}
+
+// newCore gives a core for cfg. It does nothing until start.
+func newCore(cfg *config.Config, head state.Snapshot, store *state.Store) *core {
+	c := &core{cfg: cfg, head: head, store: store, services: map[string]*service{}, seen: map[netip.Prefix]*prefix{},
+		problems: map[string]string{}}
+	for _, sc := range cfg.Services {
+		c.services[sc.Name] = newService(sc)
+	}
+	return c
+}
+
+// start takes up what an earlier run left, or err when that cannot be read, and decides for the
+// first time. The sinks must be set by then.
+func (c *core) start(l state.Loaded, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.restore(l)
+	c.event(state.Event{Level: "info", Kind: state.KindStart, Text: fmt.Sprintf("vouch %s starts on %s", c.head.Version, c.head.Node)})
+	c.noteLoaded(l, err)
+	c.settle(time.Now())
+}
+
+// tick lets time pass: drains end, unknowns grow old. It is called once a second.
+func (c *core) tick() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settle(time.Now())
+}
+
+// settle computes what follows from the present state and sends it out.
+func (c *core) settle(now time.Time) {
+	desired := reconcile.Desired{}
+	for _, name := range slices.Sorted(maps.Keys(c.services)) {
+		s := c.services[name]
+		c.endDrain(s, now)
+		c.decide(s, now)
+		for _, p := range s.managed() {
+			desired[p] = s.wants(p, c.stage(p))
+		}
+	}
+	if c.desired == nil || !maps.Equal(c.desired, desired) {
+		c.noteWants(desired, now)
+		c.desired, c.current = desired, false
+		c.want(maps.Clone(desired))
+	}
+	c.store.Publish(c.snapshot(now))
+	if c.dirty || now.Sub(c.saved) >= saveEvery {
+		c.dirty, c.saved = false, now
+		c.save()
+	}
+}
+
+// decide computes one service's decision and tells when it became another one.
+func (c *core) decide(s *service, now time.Time) {
+	old := s.decision
+	s.decision = decide.Decide(s.input(), now)
+	if s.stopping {
+		s.decision = stopDecision()
+	}
+	if old.Reasons != nil && old.Want == s.decision.Want {
+		return
+	}
+	c.event(state.Event{Level: "info", Kind: state.KindDecision, Service: s.name, Reason: decidingRule(s.decision),
+		Text: fmt.Sprintf("%s: %s", s.decision.Want, decidingText(s.decision))})
+}
+
+// endDrain forgets a drain whose end has come.
+func (c *core) endDrain(s *service, now time.Time) {
+	if d := s.drain; d != nil && !d.Until.IsZero() && !now.Before(d.Until) {
+		s.drain = nil
+		c.event(state.Event{Level: "info", Kind: state.KindDrain, Service: s.name, Text: "the drain by " + d.By + " has ended"})
+	}
+}
+
+// noteWants remembers since when each prefix has been wanted so.
+func (c *core) noteWants(desired reconcile.Desired, now time.Time) {
+	for p, w := range desired {
+		if ps := c.prefix(p); ps.want != w || ps.wantSince.IsZero() {
+			ps.want, ps.wantSince = w, now
+		}
+	}
+	for p := range c.seen {
+		if _, ok := desired[p]; !ok {
+			delete(c.seen, p)
+		}
+	}
+}
+
+// event records what happened, now.
+func (c *core) event(e state.Event) {
+	e.Time = time.Now()
+	c.log(c.store.Add(e))
+	c.dirty = true
+}
+
+// problem records a lasting condition that needs attention, or with an empty text its end.
+func (c *core) problem(about, text string) {
+	if text == "" {
+		delete(c.problems, about)
+		return
+	}
+	c.problems[about] = text
+}
+
+// toSave gives what is to go over a restart.
+func (c *core) toSave() state.Saved {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := state.Saved{Services: map[string]state.SavedService{}, Events: c.store.Events(0)}
+	for name, sv := range c.services {
+		s.Services[name] = state.SavedService{Prefixes: slices.Clone(sv.managed()), State: sv.st, Booted: sv.booted, Drain: sv.drain}
+	}
+	return s
+}
+
+// prefix gives the record of p, making it when it is new.
+func (c *core) prefix(p netip.Prefix) *prefix {
+	ps := c.seen[p]
+	if ps == nil {
+		ps = &prefix{Observation: routers.Observation{Prefix: p}}
+		c.seen[p] = ps
+	}
+	return ps
+}
+
+func (c *core) stage(p netip.Prefix) routers.Stage {
+	if ps := c.seen[p]; ps != nil {
+		return ps.Stage
+	}
+	return routers.Unknown
+}
+
+func decidingRule(d decide.Decision) string {
+	return deciding(d).Rule
+}
+
+func decidingText(d decide.Decision) string {
+	return deciding(d).Text
+}
+
+// deciding gives the reason that decided.
+func deciding(d decide.Decision) decide.Reason {
+	for _, r := range d.Reasons {
+		if r.Decides {
+			return r
+		}
+	}
+	return decide.Reason{}
+}
+
+// stopDecision is what on_stop = "withdraw" asks for while the agent stops.
+func stopDecision() decide.Decision {
+	return decide.Decision{Want: routers.Withdrawn, Reasons: []decide.Reason{
+		{Rule: "stop", Applies: true, Decides: true, Text: `vouch stops, and on_stop is "withdraw"`}}}
+}

@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vouch/agent/internal/decide"
+	"vouch/agent/internal/health"
+	"vouch/agent/internal/state"
+	"vouch/routers"
+)
+
+// An Explanation is what "vouch explain --json" prints.
+type Explanation struct {
+	Service state.Service `json:"service"`
+	Router  state.Router  `json:"router"`
+	Next    []string      `json:"next"` // what happens next, for people
+}
+
+func (a *app) explainCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain SERVICE",
+		Short: "Say why a service's prefixes are as they are, and what happens next",
+		Long: `Says why a service's prefixes ought to be announced or withdrawn: the rules in their order of
+precedence, the one that decides, the checks behind it, and since when. Then what the
+routing table says, and what happens next.`,
+		Example:     "  vouch explain resolver",
+		Annotations: statuses("0  the reason could be given, whatever it is", "2  wrong usage, or no such service", "3  no agent answers"),
+		Args:        named, ValidArgsFunction: a.services,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			snap, err := a.client().Status(cmd.Context())
+			if err != nil {
+				return exitOf(err)
+			}
+			s, err := pick(snap, args[0])
+			if err != nil {
+				return err
+			}
+			now := time.Now()
+			if asJSON {
+				return exitOf(printJSON(cmd.OutOrStdout(), Explanation{*s, snap.Router, next(s, now)}))
+			}
+			explainText(cmd.OutOrStdout(), s, &snap.Router, now, screenOf(cmd.OutOrStdout()).colour)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// explainText prints why the service is as it is.
+func explainText(w io.Writer, s *state.Service, r *state.Router, now time.Time, colour bool) {
+	fmt.Fprintf(w, "%s ought to be %s and is %s.\n", strong.on(state.Clean(s.Name), colour), wantWords(s.Decision.Want), verdictWords(s, now))
+	title(w, "Why, in order of precedence", colour)
+	table(w, "  ", colour, reasonRows(s.Decision, now))
+	title(w, "What the checks say", colour)
+	rows := make([][]cell, 0, len(s.Checks))
+	for i := range s.Checks {
+		rows = append(rows, checkStory(&s.Checks[i], now))
+	}
+	table(w, "  ", colour, rows)
+	fmt.Fprintf(w, "  %s\n", countersText(s, now))
+	title(w, "What the table says", colour)
+	if !r.OK {
+		table(w, "  ", colour, [][]cell{{routerCell(r, now)}})
+	}
+	rows = nil
+	for i := range s.Prefixes {
+		rows = append(rows, prefixStory(&s.Prefixes[i], now))
+	}
+	table(w, "  ", colour, rows)
+	title(w, "What happens next", colour)
+	for _, line := range next(s, now) {
+		fmt.Fprintf(w, "  %s\n", state.Clean(line))
+	}
+}
+
+func title(w io.Writer, text string, colour bool) {
+	fmt.Fprintf(w, "\n%s\n", strong.on(text, colour))
+}
+
+func wantWords(w routers.Want) string {
+	if w == routers.Keep {
+		return "left as it is"
+	}
+	return w.String()
+}
+
+func verdictWords(s *state.Service, now time.Time) string {
+	text := s.Verdict.String()
+	if !s.Since.IsZero() {
+		text += " (" + since(s.Since, now) + ")"
+	}
+	return text
+}
+
+// reasonRows lists every rule and marks the one that decides; others that apply are outranked by it.
+func reasonRows(d decide.Decision, now time.Time) [][]cell {
+	var rows [][]cell
+	for i, r := range d.Reasons {
+		mark, answer, p := "", "no", faint
+		switch {
+		case r.Decides:
+			mark, answer, p = "=>", "decides: "+d.Want.String(), strong
+		case r.Applies:
+			answer = "outranked"
+		}
+		text := r.Text
+		if r.Applies && !r.Since.IsZero() {
+			text += " (" + since(r.Since, now) + ")"
+		}
+		rows = append(rows, paintedRow(p, fmt.Sprintf("%2s %d.", mark, i+1), r.Rule, answer, text))
+	}
+	return rows
+}
+
+func checkStory(k *state.Check, now time.Time) []cell {
+	row := checkRow("", k, now)
+	when := "never ran"
+	if !k.Since.IsZero() {
+		when = since(k.Since, now)
+	}
+	return []cell{row[0], row[1], c(when), row[4]}
+}
+
+func countersText(s *state.Service, now time.Time) string {
+	text := fmt.Sprintf("in a row: %d good rounds (rise %d), %d bad rounds (fall %d); ", s.Good, s.Rise, s.Bad, s.Fall)
+	if s.LastRound.IsZero() {
+		return text + "no round yet"
+	}
+	text += fmt.Sprintf("round %d was %s ago", s.Rounds, age(s.LastRound, now))
+	if s.HoldUntil.After(now) {
+		text += "; held down " + until(s.HoldUntil, now)
+	}
+	return text
+}
+
+func prefixStory(p *state.Prefix, now time.Time) []cell {
+	stage := p.Stage.String()
+	if !p.Since.IsZero() {
+		stage += " (" + since(p.Since, now) + ")"
+	}
+	read := "never read"
+	if !p.Read.IsZero() {
+		read = "read " + age(p.Read, now) + " ago"
+	}
+	note := prefixNote(p, now)
+	if p.Diverged.IsZero() && p.Want != routers.Keep && p.Stage != routers.Unknown {
+		note = joined("as it ought to be", note)
+	}
+	return []cell{c(p.Prefix), painted(stage, notePaint(p)), c(read), painted(note, notePaint(p))}
+}
+
+func joined(a, b string) string {
+	if b == "" {
+		return a
+	}
+	return a + "; " + b
+}
+
+// next says what will happen, and what has to happen for a change.
+func next(s *state.Service, now time.Time) []string {
+	lines := []string{nextOf(s, now)}
+	for i := range s.Prefixes {
+		p := &s.Prefixes[i]
+		if p.Diverged.IsZero() {
+			continue
+		}
+		when := "at once"
+		if p.Next.After(now) {
+			when = "at " + clock(p.Next, now) + ", in " + span(p.Next.Sub(now))
+		}
+		lines = append(lines, fmt.Sprintf("%s is asked to be %s again %s, until the table says so.", p.Prefix, p.Want, when))
+	}
+	return lines
+}
+
+func nextOf(s *state.Service, now time.Time) string {
+	switch {
+	case s.Removed:
+		return "Its prefixes go; once the table says that they are absent, the service is forgotten."
+	case s.Drain != nil && s.Drain.Until.IsZero():
+		return "It stays withdrawn until somebody says: vouch resume " + s.Name + afterDrain(s)
+	case s.Drain != nil:
+		return "At " + clock(s.Drain.Until, now) + ", in " + span(s.Drain.Until.Sub(now)) + ", the drain ends" + afterDrain(s)
+	case s.Verdict == health.Up:
+		return fmt.Sprintf("It stays announced. After %s in a row it is withdrawn.", rounds(s.Fall-s.Bad, s.Bad, "bad"))
+	}
+	text := ""
+	if more := s.Rise - s.Good; more > 0 {
+		text = fmt.Sprintf("After %s in a row", rounds(more, s.Good, "good"))
+	} else {
+		text = "It is good again"
+	}
+	if s.HoldUntil.After(now) {
+		text += ", and not before " + clock(s.HoldUntil, now) + " (in " + span(s.HoldUntil.Sub(now)) + "),"
+	}
+	text += " it is announced."
+	if s.Verdict == health.Unknown {
+		text += fmt.Sprintf(" After %s in a row it is withdrawn.", rounds(s.Fall-s.Bad, s.Bad, "bad"))
+	}
+	return text
+}
+
+func afterDrain(s *state.Service) string {
+	if s.Verdict == health.Up {
+		return "; it is up, so it is announced then."
+	}
+	return "; it is " + s.Verdict.String() + ", so it stays withdrawn then until its checks are good."
+}
+
+// rounds says "2 more bad rounds", or "3 bad rounds" when none came yet.
+func rounds(n, had int, kind string) string {
+	n = max(n, 1)
+	more, plural := "", "s"
+	if had > 0 {
+		more = "more "
+	}
+	if n == 1 {
+		plural = ""
+	}
+	return fmt.Sprintf("%d %s%s round%s", n, more, kind, plural)
+}

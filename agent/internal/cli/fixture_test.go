@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"vouch/agent/internal/decide"
+	"vouch/agent/internal/health"
+	"vouch/agent/internal/state"
+	"vouch/checks"
+	"vouch/routers"
+)
+
+// noon is the moment at which the golden files look.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// snapshots are the situations, as seen at now.
+var snapshots = map[string]func(now time.Time) *state.Snapshot{
+	"up": situation, "down": down, "drained": drained, "drained-down": drainedDown, "diverged": diverged,
+	"starting": starting, "router-away": routerAway, "hostile": hostile, "empty": empty, "flapping": flapping,
+}
+
+func situations() []string { return slices.Sorted(maps.Keys(snapshots)) }
+
+// situation is a node where all is well: one service with two prefixes.
+func situation(now time.Time) *state.Snapshot {
+	start := now.Add(-3*time.Hour - 12*time.Minute)
+	return &state.Snapshot{
+		Time: now.Add(-200 * time.Millisecond), Version: "1.2.3", Node: "apu01", PID: 4242, Started: start, Ready: true,
+		Config:   state.Config{File: "/etc/vouch/vouch.toml", Loaded: start},
+		Router:   state.Router{Name: "frr (address on lo, ospf)", Goal: routers.Advertised, OK: true, Since: start, Read: now.Add(-400 * time.Millisecond)},
+		Problems: []string{},
+		Services: []state.Service{{
+			Name: "resolver", Verdict: health.Up, Since: start.Add(3 * time.Second), Good: 11517, Rise: 3, Fall: 3, Rounds: 11520,
+			LastRound: now.Add(-600 * time.Millisecond),
+			Decision:  decision(routers.Announced, "serving", "11517 good rounds in a row (rise 3)", start.Add(3*time.Second)),
+			Checks: []state.Check{
+				{Name: "dns", Type: "dns", Target: "udp 127.0.0.1:53 example.com. A", OnFail: "withdraw", Status: checks.OK, Since: start, Last: now.Add(-600 * time.Millisecond), Took: 1234 * time.Microsecond},
+				{Name: "route", Type: "route", Target: "default route, inet", OnFail: "withdraw", Status: checks.OK, Since: start, Last: now.Add(-600 * time.Millisecond), Took: 81 * time.Microsecond},
+				{Name: "tcp", Type: "tcp", Target: "tcp 127.0.0.1:53", OnFail: "warn", Status: checks.OK, Since: start, Last: now.Add(-600 * time.Millisecond), Took: 210 * time.Microsecond},
+			},
+			Prefixes: []state.Prefix{
+				{Prefix: "10.53.53.53/32", Want: routers.Announced, Stage: routers.Advertised, Read: now.Add(-400 * time.Millisecond), Since: start.Add(4 * time.Second)},
+				{Prefix: "fd00:53::53/128", Want: routers.Announced, Stage: routers.Advertised, Peers: []string{"10.0.1.1", "10.0.2.1"}, Read: now.Add(-400 * time.Millisecond), Since: start.Add(4 * time.Second)},
+			},
+		}},
+	}
+}
+
+// decision has all rules of package decide, of which the named one decides.
+func decision(want routers.Want, rule, text string, since time.Time) decide.Decision {
+	d := decide.Decision{Want: want}
+	for _, r := range []decide.Reason{{Rule: "removed", Text: "configured"}, {Rule: "drain", Text: "not drained"}, {Rule: "checks", Text: "no check fails"},
+		{Rule: "start", Text: "a verdict has been reached"}, {Rule: "serving", Text: "not up"}} {
+		if r.Rule == rule {
+			r.Applies, r.Decides, r.Text, r.Since = true, true, text, since
+		}
+		d.Reasons = append(d.Reasons, r)
+	}
+	return d
+}
+
+func down(now time.Time) *state.Snapshot {
+	s := situation(now)
+	v, at := &s.Services[0], now.Add(-12*time.Second)
+	v.Verdict, v.Since, v.Good, v.Bad, v.HoldUntil = health.Down, at, 0, 62, now.Add(48*time.Second)
+	v.Decision = decision(routers.Withdrawn, "checks", "dns failed: timeout; 62 bad rounds in a row (fall 3); held down until 12:00:48 (48s more)", at)
+	k := &v.Checks[0]
+	k.Status, k.Reason, k.Detail, k.Since, k.Took = checks.Failed, checks.ReasonTimeout, "no reply in 500ms", at, 500*time.Millisecond
+	withdraw(v, at)
+	return s
+}
+
+func withdraw(v *state.Service, at time.Time) {
+	for i := range v.Prefixes {
+		p := &v.Prefixes[i]
+		p.Want, p.Stage, p.Since, p.Peers = routers.Withdrawn, routers.Absent, at.Add(20*time.Millisecond), nil
+	}
+}
+
+func drained(now time.Time) *state.Snapshot {
+	s := situation(now)
+	drain(&s.Services[0], now)
+	return s
+}
+
+func drain(v *state.Service, now time.Time) {
+	at := now.Add(-90 * time.Second)
+	v.Drain = &decide.Drain{Since: at, Until: now.Add(28*time.Minute + 30*time.Second), By: "alice", Reason: "kernel upgrade"}
+	v.Decision = decision(routers.Withdrawn, "drain", "drained by alice until 12:28:30 (28m30s more): kernel upgrade", at)
+	withdraw(v, at)
+}
+
+func drainedDown(now time.Time) *state.Snapshot {
+	s := down(now)
+	drain(&s.Services[0], now)
+	s.Services[0].Drain.Until = time.Time{}
+	return s
+}
+
+func diverged(now time.Time) *state.Snapshot {
+	s := situation(now)
+	p := &s.Services[0].Prefixes[0]
+	p.Stage, p.Since, p.Diverged, p.Doing, p.Attempts = routers.Configured, now.Add(-4*time.Second), now.Add(-4*time.Second), "asking again", 3
+	p.Next, p.Error, p.Detail = now.Add(800*time.Millisecond), "ospfd: unavailable: connection refused", "not in the router LSA"
+	s.Config.Error = "/etc/vouch/vouch.toml:12:8: service.resolver.fall: must be at least 1 (got 0), leave it out for 3\n/etc/vouch/vouch.toml:14:1: service.resolver.rize: unknown key, did you mean rise?"
+	s.Problems = []string{"state file /run/vouch/state.json: no space left on device"}
+	return s
+}
+
+func starting(now time.Time) *state.Snapshot {
+	s := situation(now)
+	s.Ready, s.Started, s.Config.Loaded = false, now.Add(-300*time.Millisecond), now.Add(-300*time.Millisecond)
+	s.Router = state.Router{Name: s.Router.Name, Goal: routers.Advertised}
+	v := &s.Services[0]
+	*v = state.Service{Name: v.Name, Rise: 3, Fall: 3, Good: 1, Rounds: 1, LastRound: now.Add(-100 * time.Millisecond), Checks: v.Checks, Prefixes: v.Prefixes,
+		Decision: decision(routers.Withdrawn, "start", "nothing is announced after a boot before rise: 1 of 3 good rounds (rise 3)", time.Time{})}
+	v.Checks[1] = state.Check{Name: "route", Type: "route", Target: "default route, inet", OnFail: "withdraw", Reason: checks.ReasonPending}
+	for i := range v.Prefixes {
+		v.Prefixes[i] = state.Prefix{Prefix: v.Prefixes[i].Prefix, Want: routers.Withdrawn}
+	}
+	return s
+}
+
+func routerAway(now time.Time) *state.Snapshot {
+	s := situation(now)
+	s.Router.OK, s.Router.Since, s.Router.Read = false, now.Add(-3*time.Minute), now.Add(-3*time.Minute-2*time.Second)
+	s.Router.Error = "frr: unavailable: dial unix /run/frr/ospfd.vty: connect: connection refused"
+	for i := range s.Services[0].Prefixes {
+		p := &s.Services[0].Prefixes[i]
+		p.Stage, p.Since, p.Peers, p.Detail = routers.Unknown, s.Router.Since, nil, "ospfd does not answer"
+	}
+	return s
+}
+
+// flapping is up with a bad round, and with a check that only warns failing.
+func flapping(now time.Time) *state.Snapshot {
+	s := situation(now)
+	v := &s.Services[0]
+	v.Good, v.Bad = 0, 2
+	v.Checks[0].Status, v.Checks[0].Reason, v.Checks[0].Detail, v.Checks[0].Since = checks.Failed, checks.ReasonStatus, "answered REFUSED", now.Add(-400*time.Millisecond)
+	v.Checks[2].Status, v.Checks[2].Reason, v.Checks[2].Since = checks.Failed, checks.ReasonRefused, now.Add(-50*time.Hour)
+	return s
+}
+
+// hostile holds texts from outside that try to rule the terminal.
+func hostile(now time.Time) *state.Snapshot {
+	s := down(now)
+	s.Services[0].Checks[0].Detail = "evil \x1b[2J\r\nresolver  up\x00 \xff"
+	s.Services[0].Prefixes[0].Detail = "\x1b]0;title\x07"
+	drain(&s.Services[0], now)
+	s.Services[0].Drain.Reason = "two\nlines"
+	s.Router.OK, s.Router.Error = false, "garbage \x1b[31m"
+	return s
+}
+
+func empty(now time.Time) *state.Snapshot {
+	s := situation(now)
+	s.Services = nil
+	return s
+}
+
+// events are of all levels, over an hour.
+func events(now time.Time) []state.Event {
+	return []state.Event{
+		{Time: now.Add(-time.Hour), Level: "info", Kind: state.KindStart, Text: "vouch 1.2.3 started"},
+		{Time: now.Add(-time.Minute), Level: "warn", Kind: state.KindCheck, Service: "resolver", Check: "dns", Reason: "timeout", Text: "failed: no reply in 500ms"},
+		{Time: now.Add(-59 * time.Second), Level: "info", Kind: state.KindStage, Service: "resolver", Prefix: "10.53.53.53/32", Text: "absent (was advertised)"},
+		{Time: now.Add(-time.Second), Level: "error", Kind: state.KindRouter, Text: "frr cannot be read:\n\x1b[31mrefused"},
+	}
+}
+
+// reports are what a check can come to.
+var reports = map[string]func() *CheckReport{
+	"healthy": func() *CheckReport { return reportOf(situation(noon), health.Good) },
+	"unhealthy": func() *CheckReport {
+		r := reportOf(down(noon), health.Bad)
+		r.Services[0].Checks[0].Detail = "a | in the text"
+		return r
+	},
+	"undecided":    func() *CheckReport { return reportOf(starting(noon), health.Undecided) },
+	"router-error": func() *CheckReport { return reportOf(routerAway(noon), health.Good) },
+	"several": func() *CheckReport {
+		r := reportOf(down(noon), health.Bad)
+		for i := range 4 {
+			s := reportOf(situation(noon), health.Good).Services[0]
+			s.Name, s.Prefixes = fmt.Sprintf("web%d", i), s.Prefixes[:1]
+			r.Services = append(r.Services, s)
+		}
+		return r
+	},
+}
+
+func reportOf(s *state.Snapshot, o health.Outcome) *CheckReport {
+	v := s.Services[0]
+	out := CheckedService{Name: v.Name, Outcome: o, Prefixes: v.Prefixes}
+	for i := range out.Prefixes {
+		out.Prefixes[i].Want = routers.Keep
+	}
+	for _, k := range v.Checks {
+		out.Checks = append(out.Checks, CheckedCheck{k, 500 * time.Millisecond})
+	}
+	return &CheckReport{Time: noon, Node: s.Node, File: s.Config.File, Router: s.Router, Services: []CheckedService{out}}
+}

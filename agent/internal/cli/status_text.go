@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"vouch/agent/internal/health"
+	"vouch/agent/internal/state"
+	"vouch/checks"
+	"vouch/routers"
+)
+
+// settled says whether all of the snapshot is as it ought to be: every service up, nothing drained,
+// diverged or unread, nothing that needs attention.
+func settled(s *state.Snapshot) bool {
+	if !s.Ready || s.Stopping || !s.Router.OK || s.Config.Error != "" || len(s.Problems) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(s.Services, func(v state.Service) bool { return !well(&v) })
+}
+
+func well(s *state.Service) bool {
+	if s.Verdict != health.Up || s.Drain != nil || s.Removed {
+		return false
+	}
+	return !slices.ContainsFunc(s.Prefixes, func(p state.Prefix) bool { return !p.Diverged.IsZero() || p.Stage == routers.Unknown })
+}
+
+// statusText prints the snapshot for people.
+func statusText(w io.Writer, s *state.Snapshot, now time.Time, colour bool) {
+	agentText(w, s, now, colour)
+	if len(s.Services) == 0 {
+		fmt.Fprintln(w, "\nno services are configured")
+		return
+	}
+	services := [][]cell{heading("SERVICE", "VERDICT", "FOR", "WANT", "NOTE")}
+	prefixes := [][]cell{heading("PREFIX", "SERVICE", "WANT", "STAGE", "FOR", "NOTE")}
+	checked := [][]cell{heading("CHECK", "STATUS", "FOR", "TOOK", "NOTE")}
+	for i := range s.Services {
+		v := &s.Services[i]
+		services = append(services, serviceRow(v, now))
+		for j := range v.Prefixes {
+			prefixes = append(prefixes, prefixRow(v, &v.Prefixes[j], s.Router.Goal, now))
+		}
+		for j := range v.Checks {
+			checked = append(checked, checkRow(v.Name+"/", &v.Checks[j], now))
+		}
+	}
+	for _, rows := range [][][]cell{services, prefixes, checked} {
+		if len(rows) > 1 {
+			fmt.Fprintln(w)
+			table(w, "", colour, rows)
+		}
+	}
+}
+
+// agentText prints what is not of one service: the agent, the router, the configuration, problems.
+func agentText(w io.Writer, s *state.Snapshot, now time.Time, colour bool) {
+	stage, p := "ready", good
+	switch {
+	case s.Stopping:
+		stage, p = "stopping", warned
+	case !s.Ready:
+		stage, p = "starting: the router has not been read yet", warned
+	}
+	fmt.Fprintf(w, "vouch %s on %s, pid %d, up %s: %s\n", state.Clean(s.Version), state.Clean(s.Node), s.PID, age(s.Started, now), p.on(stage, colour))
+	rows := [][]cell{{c("router"), routerCell(&s.Router, now)},
+		{c("config"), c(fmt.Sprintf("%s, loaded %s ago", s.Config.File, age(s.Config.Loaded, now)))}}
+	if s.Config.Error != "" {
+		for i, line := range strings.Split(s.Config.Error, "\n") {
+			if i == 0 {
+				line = "the last reload was refused, what was loaded before stands: " + line
+			}
+			rows = append(rows, []cell{c(""), painted(line, warned)})
+		}
+	}
+	for _, text := range s.Problems {
+		rows = append(rows, []cell{c("problem"), painted(text, warned)})
+	}
+	table(w, "", colour, rows)
+}
+
+func routerCell(r *state.Router, now time.Time) cell {
+	switch {
+	case r.OK:
+		return c(fmt.Sprintf("%s, read %s ago", r.Name, age(r.Read, now)))
+	case r.Read.IsZero() && r.Error == "":
+		return painted(r.Name+", not read yet", warned)
+	}
+	last := "never read"
+	if !r.Read.IsZero() {
+		last = "last read " + clock(r.Read, now)
+	}
+	return painted(fmt.Sprintf("%s cannot be read (%s; %s): %s", r.Name, since(r.Since, now), last, r.Error), bad)
+}
+
+func serviceRow(s *state.Service, now time.Time) []cell {
+	return []cell{painted(s.Name, strong), verdictCell(s), c(age(s.Since, now)), wantCell(s.Decision.Want), c(serviceNote(s, now))}
+}
+
+func verdictCell(s *state.Service) cell {
+	p := warned
+	switch s.Verdict {
+	case health.Up:
+		p = good
+	case health.Down:
+		p = bad
+	}
+	return painted(s.Verdict.String(), p)
+}
+
+func wantCell(w routers.Want) cell {
+	if w == routers.Announced {
+		return c(w.String())
+	}
+	return painted(w.String(), warned)
+}
+
+// serviceNote says in short what stands in the way, or is on its way.
+func serviceNote(s *state.Service, now time.Time) string {
+	var notes []string
+	if s.Removed {
+		notes = append(notes, "removed from the configuration")
+	}
+	if s.Drain != nil {
+		notes = append(notes, drainNote(s, now))
+	}
+	if text := failing(s); text != "" && s.Verdict != health.Up {
+		notes = append(notes, text)
+	}
+	switch {
+	case s.Bad > 0 && s.Verdict == health.Up:
+		notes = append(notes, fmt.Sprintf("%d of %d bad rounds", s.Bad, s.Fall))
+	case s.Good > 0 && s.Verdict != health.Up:
+		notes = append(notes, fmt.Sprintf("%d of %d good rounds", min(s.Good, s.Rise), s.Rise))
+	}
+	if s.HoldUntil.After(now) {
+		notes = append(notes, "held down "+until(s.HoldUntil, now))
+	}
+	return strings.Join(notes, "; ")
+}
+
+func drainNote(s *state.Service, now time.Time) string {
+	text := "drained by " + s.Drain.By + " "
+	if s.Drain.Until.IsZero() {
+		text += "until it is resumed"
+	} else {
+		text += until(s.Drain.Until, now)
+	}
+	if s.Drain.Reason != "" {
+		text += ": " + s.Drain.Reason
+	}
+	return text
+}
+
+// failing names the checks that count and are not ok.
+func failing(s *state.Service) string {
+	var names []string
+	for i := range s.Checks {
+		if k := &s.Checks[i]; k.Status != checks.OK && k.OnFail != "warn" {
+			names = append(names, fmt.Sprintf("%s %s (%s)", k.Name, k.Status, k.Reason))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func prefixRow(s *state.Service, p *state.Prefix, goal routers.Stage, now time.Time) []cell {
+	paint := plain
+	switch {
+	case !p.Diverged.IsZero():
+		paint = bad
+	case p.Stage == routers.Unknown:
+		paint = warned
+	case p.Want == routers.Announced && p.Stage >= goal:
+		paint = good
+	}
+	return []cell{c(p.Prefix), c(s.Name), wantCell(p.Want), painted(p.Stage.String(), paint), c(age(p.Since, now)), painted(prefixNote(p, now), notePaint(p))}
+}
+
+func notePaint(p *state.Prefix) paint {
+	if p.Diverged.IsZero() {
+		return plain
+	}
+	return bad
+}
+
+// prefixNote says whom the prefix is sent to, or how it differs from what it ought to be and what is
+// being done about that.
+func prefixNote(p *state.Prefix, now time.Time) string {
+	var notes []string
+	if !p.Diverged.IsZero() {
+		notes = append(notes, "DIVERGED for "+age(p.Diverged, now))
+		notes = append(notes, doing(p, now)...)
+	}
+	if len(p.Peers) > 0 {
+		notes = append(notes, "to "+strings.Join(p.Peers, ", "))
+	}
+	if p.Detail != "" {
+		notes = append(notes, p.Detail)
+	}
+	return strings.Join(notes, "; ")
+}
+
+// doing says what is being done about a prefix that diverged.
+func doing(p *state.Prefix, now time.Time) (notes []string) {
+	if p.Doing != "" {
+		notes = append(notes, p.Doing)
+	}
+	if p.Attempts > 0 {
+		notes = append(notes, fmt.Sprintf("asked %d times", p.Attempts))
+	}
+	if p.Next.After(now) {
+		notes = append(notes, "again in "+span(p.Next.Sub(now)))
+	}
+	if p.Error != "" {
+		notes = append(notes, p.Error)
+	}
+	return notes
+}
+
+func checkRow(prefix string, k *state.Check, now time.Time) []cell {
+	p := warned
+	switch k.Status {
+	case checks.OK:
+		p = good
+	case checks.Failed:
+		p = bad
+	}
+	note := k.Target
+	if text := k.Text(); text != "" {
+		note = text + " (" + k.Target + ")"
+	}
+	if k.OnFail == "warn" {
+		note += ", only warns"
+		if k.Status == checks.Failed {
+			p = warned
+		}
+	}
+	took := "-"
+	if !k.Last.IsZero() {
+		took = fmt.Sprintf("%.1fms", float64(k.Took)/float64(time.Millisecond))
+	}
+	return []cell{c(prefix + k.Name), painted(k.Status.String(), p), c(age(k.Since, now)), c(took), c(note)}
+}

@@ -1,0 +1,171 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"vouch/checks"
+)
+
+// A probe is a valid check together with where it is written.
+type probe struct {
+	table *table
+	spec  checks.Spec
+}
+
+// checksOf reads the checks of a service.
+func (p parser) checksOf(t *table, s *Service) []probe {
+	var probes []probe
+	for _, ct := range t.tables("check", fmt.Sprintf("[%s.check.NAME]", t.path)) {
+		c := p.check(t, ct, s)
+		s.Checks = append(s.Checks, c)
+		if c.Spec != nil && len(ct.bad) == 0 {
+			probes = append(probes, probe{ct, c.Spec})
+		}
+	}
+	slices.SortFunc(s.Checks, func(a, b Check) int { return cmp.Compare(a.Name, b.Name) })
+	return probes
+}
+
+func (p parser) check(t, ct *table, s *Service) Check {
+	raw := checkTable{Interval: s.Health.Interval, OnFail: onFailWithdraw}
+	ct.fill(&raw)
+	if t.good("interval") {
+		within(ct, "interval", raw.Interval, bound[time.Duration]{s.Health.Interval, 24 * time.Hour, `"` + show(s.Health.Interval) + `"`})
+	}
+	timeout := min(time.Second, raw.Interval)
+	within(ct, "timeout", defaultTo(ct, "timeout", &raw.Timeout, timeout), bound[time.Duration]{time.Millisecond, time.Minute, `"` + show(timeout) + `"`})
+	if ct.oneOf("on_fail", raw.OnFail, onFailWithdraw, "warn"); !ct.good("on_fail") {
+		raw.OnFail = onFailWithdraw // which says nothing more about it
+	}
+	c := Check{
+		Name: ct.path[len(ct.path)-1], Type: raw.Type, Interval: raw.Interval, Timeout: raw.Timeout,
+		OnFail: raw.OnFail, Group: raw.Group,
+	}
+	checkGroup(ct, c, s)
+	c.Spec = p.spec(ct, s.Name, c)
+	return c
+}
+
+// checkGroup refuses a group that is not there, or that the check has no say in.
+func checkGroup(ct *table, c Check, s *Service) {
+	if !ct.has("group") || !ct.good("group", "on_fail") {
+		return
+	}
+	if _, ok := s.Groups[c.Group]; !ok {
+		wayOut := fmt.Sprintf("write [service.%s.group.%s]", s.Name, c.Group)
+		if w := closest(c.Group, slices.Collect(maps.Keys(s.Groups))); w != "" {
+			wayOut = fmt.Sprintf("did you mean %q?", w)
+		} else if !nameForm.MatchString(c.Group) {
+			wayOut = "name a group of this service"
+		}
+		ct.refuse("group", "there is no such group", wayOut)
+		return
+	}
+	if !c.Counts() {
+		ct.without(`with on_fail = "warn"`, "group")
+	}
+}
+
+// spec reads the kind's own keys of a check; nil when the kind is not known.
+func (p parser) spec(ct *table, service string, c Check) checks.Spec {
+	if !ct.has("type") {
+		ct.refuse("type", "is required", "write type = "+alternatives(p.kinds))
+	}
+	if !ct.good("type") {
+		return nil
+	}
+	spec, ok := p.newSpec(c.Type)
+	if !ok {
+		ct.oneOf("type", c.Type, p.kinds...)
+		return nil
+	}
+	if n, ok := spec.(checks.Named); ok {
+		n.SetName(service, c.Name)
+	}
+	ct.fill(spec)
+	ct.unknown(fmt.Sprintf(" of a check of type %s", c.Type))
+	unread := maps.Clone(ct.bad)
+	for _, pr := range spec.Validate() {
+		if key, _, _ := strings.Cut(pr.Key, "."); !unread[key] {
+			ct.adopt(pr)
+		}
+	}
+	return spec
+}
+
+// adopt enters a problem that a kind found, whose key may be one inside a value: "env.HOME".
+func (t *table) adopt(pr checks.Problem) {
+	if pr.Key == "" {
+		t.bad[""] = true
+		t.refuseTable(pr.What, pr.WayOut)
+		return
+	}
+	keys := strings.Split(pr.Key, ".")
+	t.bad[keys[0]] = true
+	path := join(t.path, keys...)
+	t.doc.refuse(path, path.String(), fault{pr.What, pr.WayOut})
+	p := &t.doc.problems[len(t.doc.problems)-1]
+	if written := p.Got; pr.Got != "" && (written == "" || strings.ContainsAny(written[:1], "[{")) {
+		p.Got = shorten(pr.Got) // the element that is meant
+	}
+}
+
+// keepOffPrefixes refuses a probe of a managed prefix where the withdrawal takes the address off
+// this node: the probe would then be answered by another node, and say healthy. A probe from such an
+// address would have its answers led to another node.
+func (pr probe) keepOffPrefixes(r Router, owners map[netip.Prefix]owner) {
+	if a, ok := pr.address("source"); ok {
+		if p, ok := managed(owners, a); ok {
+			pr.table.refuse("source", fmt.Sprintf("asks from the managed prefix %s, whose answers may reach another node", p),
+				"use the node's own address")
+		}
+	}
+	s, ok := pr.spec.(checks.Targeter)
+	if !ok || r.Method != methodAddress {
+		return
+	}
+	for _, a := range s.Targets() {
+		if p, ok := managed(owners, a); ok {
+			pr.refuse(a, fmt.Sprintf("asks the managed prefix %s, which another node answers once it is withdrawn here", p),
+				"probe the node's own address, such as "+loopback(a))
+		}
+	}
+}
+
+func loopback(a netip.Addr) string {
+	if a.Unmap().Is4() {
+		return "127.0.0.1"
+	}
+	return "::1"
+}
+
+// refuse notes a problem at the key that holds the address, or else at the check.
+func (pr probe) refuse(a netip.Addr, what, wayOut string) {
+	for _, key := range pr.table.names() {
+		if found, ok := pr.address(key); ok && found.Unmap() == a.Unmap() && pr.table.good(key) {
+			pr.table.refuse(key, what, wayOut)
+			return
+		}
+	}
+	pr.table.refuseTable(what, wayOut)
+}
+
+// address gives the address that is the value of a key, alone or with a port.
+func (pr probe) address(key string) (netip.Addr, bool) {
+	prim, ok := pr.table.prims[key]
+	if !ok {
+		return netip.Addr{}, false
+	}
+	var value any
+	if err := pr.table.doc.md.PrimitiveDecode(prim, &value); err != nil {
+		return netip.Addr{}, false
+	}
+	s, _ := value.(string)
+	return addressOf(s)
+}

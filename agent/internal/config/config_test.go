@@ -1,0 +1,188 @@
+package config
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"vouch/agent/internal/health"
+)
+
+func TestTiming(t *testing.T) {
+	const ms = time.Millisecond
+	rules := health.Settings{Rise: 3, Fall: 4, Interval: time.Second, Fast: 200 * ms}
+	check := func(interval, timeout time.Duration, onFail string) Check {
+		return Check{Interval: interval, Timeout: timeout, OnFail: onFail}
+	}
+	tests := []struct {
+		name   string
+		rules  health.Settings
+		checks []Check
+		want   Timing
+	}{
+		{"one check", rules, []Check{check(time.Second, time.Second, "withdraw")}, Timing{1600 * ms, 5 * time.Second, 1400 * ms}},
+		{"timeout below fast", rules, []Check{check(time.Second, 100*ms, "withdraw")}, Timing{1600 * ms, 1700 * ms, 1400 * ms}},
+		{"timeout above interval", rules, []Check{check(time.Second, 3*time.Second, "withdraw")}, Timing{1600 * ms, 13 * time.Second, 3400 * ms}},
+		{"the slowest counts", rules, []Check{check(time.Second, time.Second, "withdraw"), check(5*time.Second, 10*ms, "withdraw")}, Timing{5600 * ms, 5610 * ms, 5400 * ms}},
+		{"warnings do not", rules, []Check{check(time.Second, time.Second, "withdraw"), check(time.Minute, time.Minute, "warn")}, Timing{1600 * ms, 5 * time.Second, 1400 * ms}},
+		{"one round", health.Settings{Rise: 1, Fall: 1, Interval: time.Second, Fast: 200 * ms}, []Check{check(time.Second, 500*ms, "withdraw")}, Timing{time.Second, 1500 * ms, time.Second}},
+	}
+	for _, tt := range tests {
+		cfg := &Config{Services: []Service{{Name: "a", Health: tt.rules, Checks: tt.checks}}}
+		if got, ok := cfg.Timing("a"); !ok || got != tt.want {
+			t.Errorf("%s: got %v, %v; want %v", tt.name, got, ok, tt.want)
+		}
+	}
+	if _, ok := (&Config{}).Timing("a"); ok {
+		t.Error("a service that is not there has a timing")
+	}
+}
+
+func TestDiff(t *testing.T) {
+	const base = `
+[router]
+daemon = "frr"
+[service.gone]
+prefixes = ["192.0.2.1/32"]
+[service.gone.check.up]
+type = "plain"
+[service.kept]
+prefixes = ["192.0.2.2/32"]
+[service.kept.check.up]
+type = "probe"
+target = "127.0.0.1:53"
+[service.moved]
+prefixes = ["192.0.2.3/32", "192.0.2.4/32"]
+[service.moved.check.up]
+type = "plain"
+`
+	from := parseDouble(t, "vouch.toml", base)
+	same := parseDouble(t, "vouch.toml", base)
+	for _, c := range Diff(from, same).Services {
+		if c.Change != Same {
+			t.Errorf("%s: %s, want same", c.Name, c.Change)
+		}
+	}
+	to := parseDouble(t, "vouch.toml", strings.NewReplacer("gone", "new", "192.0.2.3/32", "192.0.2.5/32", "127.0.0.1:53", "127.0.0.1:54",
+		`daemon = "frr"`, "daemon = \"frr\"\ntimeout = \"2s\"\n[agent]\nstate_file = \"/run/s\"").Replace(base))
+	p := func(s ...string) (ps []netip.Prefix) {
+		for _, s := range s {
+			ps = append(ps, netip.MustParsePrefix(s))
+		}
+		return ps
+	}
+	want := Changes{
+		Agent: true, StateFile: true, Router: true,
+		Services: []ServiceChange{
+			{Name: "gone", Change: Removed, Dropped: p("192.0.2.1/32")},
+			{Name: "kept", Change: RulesChanged},
+			{Name: "moved", Change: PrefixesChanged, Dropped: p("192.0.2.3/32"), Acquired: p("192.0.2.5/32")},
+			{Name: "new", Change: Added, Acquired: p("192.0.2.1/32")},
+		},
+	}
+	if diff := cmp.Diff(want, Diff(from, to), exported); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	other := parseDouble(t, "vouch.toml", base+"[control]\ngroup = \"vouch\"\n[agent]\nlog_level = \"debug\"\n")
+	if got := Diff(from, other); !got.Control || !got.Agent || got.StateFile || got.Router {
+		t.Errorf("control and log level: got %+v", got)
+	}
+}
+
+func TestClosest(t *testing.T) {
+	words := []string{"fall", "fast", "interval", "rise", "prefixes", "hold_down", "hold_down_max"}
+	for got, want := range map[string]string{
+		"fal": "fall", "fsat": "fast", "intervall": "interval", "holddown": "hold_down", "hold-down-max": "hold_down_max",
+		"prefix": "prefixes", "raise": "rise", "timeout": "", "x": "", "": "",
+	} {
+		if w := closest(got, words); w != want {
+			t.Errorf("closest to %q is %q, want %q", got, w, want)
+		}
+	}
+}
+
+func TestLoadUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	large, pipe := filepath.Join(dir, "large.toml"), filepath.Join(dir, "pipe.toml")
+	if err := os.WriteFile(large, []byte(strings.Repeat("# far too long\n", 1<<17)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	absent := filepath.Join(dir, "absent.toml")
+	for path, want := range map[string]string{
+		absent: absent + ": cannot be read: no such file or directory, name another file, or write this one: vouch config example prints a commented one",
+		dir:    dir + ": cannot be read: is a directory, name the file in it",
+		large:  large + ": cannot be read: is larger than 1024 KiB, name the configuration file",
+	} {
+		_, err := Load(path)
+		if err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+		var ps Problems
+		if !errors.As(err, &ps) || len(ps) != 1 {
+			t.Errorf("%s: %T is not one problem", path, err)
+		}
+	}
+	if _, err := Load(pipe); err == nil { // it comes back, and with an error
+		t.Error("a named pipe without a writer was read")
+	}
+	if got := unreadable("x", syscall.EACCES).WayOut; !strings.Contains(got, "agent's user") {
+		t.Errorf("permission denied: way out %q", got)
+	}
+}
+
+func TestHostNameThatDoesNotServe(t *testing.T) {
+	const text = "[router]\ndaemon = \"kernel\"\n[service.a]\nprefixes = [\"192.0.2.1/32\"]\n[service.a.check.up]\ntype = \"plain\"\n"
+	for want, host := range map[string]func() (string, error){
+		`vouch.toml:1:1: agent.node: is not set, and the host's name "(none)" must be up to 253 letters, digits, ".", "_" and "-", write node = "NAME" in [agent]`: func() (string, error) { return "(none)", nil },
+		`vouch.toml:1:1: agent.node: is not set, and the host's name cannot be read: no, write node = "NAME" in [agent]`:                                           func() (string, error) { return "", errors.New("no") },
+	} {
+		p := double
+		p.hostname = host
+		if _, err := p.parse("vouch.toml", []byte(text)); err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+		if _, err := p.parse("vouch.toml", []byte(text+"[agent]\nnode = \"apu01\"\n")); err != nil {
+			t.Errorf("with agent.node: %v", err)
+		}
+	}
+}
+
+// FuzzParse: no text makes it panic; each is a Config or has problems with a place in it.
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("testdata/*/*.toml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		cfg, err := double.parse("f", data)
+		if (cfg == nil) == (err == nil) {
+			t.Fatalf("both or none of %v and %v", cfg, err)
+		}
+		var ps Problems
+		if err != nil && (!errors.As(err, &ps) || len(ps) == 0) {
+			t.Fatalf("%T is no Problems", err)
+		}
+		for _, p := range ps {
+			if p.Line < 1 || p.Col < 1 || p.What == "" || p.Key == "" || strings.Contains(p.Error(), "\n") {
+				t.Errorf("problem %#v", p)
+			}
+		}
+	})
+}

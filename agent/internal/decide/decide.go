@@ -1,0 +1,136 @@
+// Package decide turns verdicts and overrides into what each prefix ought to be, with its reasons
+// in order of precedence. It is pure: time is an argument.
+package decide
+
+import (
+	"time"
+
+	"vouch/agent/internal/health"
+	"vouch/routers"
+)
+
+// A Drain is an operator's withdraw. Until is zero when only a resume ends it.
+type Drain struct {
+	Since  time.Time `json:"since"`
+	Until  time.Time `json:"until,omitzero"`
+	By     string    `json:"by"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// Input is all that a decision rests on.
+type Input struct {
+	Verdict health.Verdict
+	Removed bool // the service is no longer configured; its prefixes go
+	Booted  bool // the agent has no earlier state of this boot: unknown means withdrawn
+	Drain   *Drain
+	State   health.State
+	Rules   health.Settings
+	Failing []string // the checks that count and failed, each as "dns failed: timeout"
+	Unknown []string // the checks that count and are unknown, each as "route unknown: no answer"
+}
+
+// A Reason is one rule as it stands. Rules that are outranked are told as well, because they say
+// what would be if the rules above them did not apply.
+type Reason struct {
+	Rule    string    `json:"rule"`    // one of the Rule constants
+	Applies bool      `json:"applies"` // by itself, whatever outranks it
+	Decides bool      `json:"decides"` // it is the first that applies
+	Text    string    `json:"text"`
+	Since   time.Time `json:"since,omitzero"`
+	Until   time.Time `json:"until,omitzero"`
+}
+
+// The rules, in order of precedence.
+const (
+	RuleRemoved = "removed" // the service left the configuration
+	RuleDrain   = "drain"   // an operator's withdraw
+	RuleChecks  = "checks"  // hard failure: the verdict is down
+	RuleStart   = "start"   // no verdict yet
+	RuleServing = "serving" // the verdict is up
+)
+
+// A Decision is what a service's prefixes ought to be, and why. Exactly one of its reasons decides.
+type Decision struct {
+	Want    routers.Want `json:"want"`
+	Reasons []Reason     `json:"reasons"` // in order of precedence, all of them
+}
+
+// rules are asked in this order. Each gives its reason and what follows if it decides.
+var rules = []func(in Input, now time.Time) (Reason, routers.Want){removed, drained, failed, started, serving}
+
+// Decide says what the service's prefixes ought to be at now, and why. It is pure.
+func Decide(in Input, now time.Time) Decision {
+	d := Decision{Reasons: make([]Reason, 0, len(rules))}
+	decided := false
+	for _, rule := range rules {
+		r, want := rule(in, now)
+		if r.Applies && !decided {
+			r.Decides, decided, d.Want = true, true, want
+		}
+		d.Reasons = append(d.Reasons, r)
+	}
+	return d
+}
+
+func removed(in Input, _ time.Time) (Reason, routers.Want) {
+	r := Reason{Rule: RuleRemoved, Applies: in.Removed, Text: "configured"}
+	if in.Removed {
+		r.Text = "no longer configured"
+	}
+	return r, routers.Withdrawn
+}
+
+// drained does not apply once the drain's end has come, even when nobody has cleared it yet.
+func drained(in Input, now time.Time) (Reason, routers.Want) {
+	r := Reason{Rule: RuleDrain, Text: "not drained"}
+	d := in.Drain
+	if d == nil {
+		return r, routers.Withdrawn
+	}
+	r.Since, r.Until = d.Since, d.Until
+	switch {
+	case d.Until.IsZero():
+		r.Applies, r.Text = true, "drained by "+d.By+" until resumed"
+	case now.Before(d.Until):
+		r.Applies, r.Text = true, "drained by "+d.By+" until "+until(d.Until, now)
+	default:
+		r.Text = "the drain by " + d.By + " ended at " + clock(d.Until, now)
+	}
+	if r.Applies && d.Reason != "" {
+		r.Text += ": " + d.Reason
+	}
+	return r, routers.Withdrawn
+}
+
+func failed(in Input, now time.Time) (Reason, routers.Want) {
+	r := Reason{Rule: RuleChecks, Applies: in.Verdict == health.Down, Text: "no check fails"}
+	switch {
+	case r.Applies:
+		r.Text, r.Since, r.Until = standing(in, now), in.State.Since, heldUntil(in, now)
+	case in.State.Bad > 0 || len(in.Failing)+len(in.Unknown) > 0:
+		r.Text = "not down: " + standing(in, now)
+	}
+	return r, routers.Withdrawn
+}
+
+// started withdraws after a boot, because what the daemon's saved configuration announces has not
+// been vouched for; after a restart of the agent alone it leaves things as they are.
+func started(in Input, now time.Time) (Reason, routers.Want) {
+	r := Reason{Rule: RuleStart, Applies: in.Verdict == health.Unknown, Text: "a verdict has been reached"}
+	switch {
+	case r.Applies && in.Booted:
+		r.Text = "nothing is announced after a boot before rise: " + standing(in, now)
+		return r, routers.Withdrawn
+	case r.Applies:
+		r.Text = "what is stays until there is a verdict: " + standing(in, now)
+	}
+	return r, routers.Keep
+}
+
+func serving(in Input, now time.Time) (Reason, routers.Want) {
+	r := Reason{Rule: RuleServing, Applies: in.Verdict == health.Up, Text: "not up"}
+	if r.Applies {
+		r.Text, r.Since = standing(in, now), in.State.Since
+	}
+	return r, routers.Announced
+}

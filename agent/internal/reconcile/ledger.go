@@ -1,0 +1,257 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"vouch/routers"
+)
+
+// An entry is one prefix that is not, or not surely, as it ought to be.
+type entry struct {
+	since    time.Time
+	attempts int
+	next     time.Time // not asked before
+	deadline time.Time // asked, and given until then to be read as wanted; zero: not under way
+	asked    bool      // ever: then one reading as wanted is not enough, it may not be settled
+	force    bool      // the opposite was under way: ask even when it is read as wanted
+	seen     routers.Observation
+	retry    backoff
+	err      error // of the last attempt that failed
+}
+
+// met says whether the last reading was as wanted, which the next one is to confirm.
+func (e *entry) met() bool { return e.seen.Stage != routers.Unknown }
+
+// waits says whether the entry is neither being read back nor being confirmed.
+func (e *entry) waits() bool { return e.deadline.IsZero() && !e.met() }
+
+// A ledger is what is known of the managed prefixes and what is still to be done. It is not safe for
+// concurrent use. Its methods take the time, and where they choose a wait a random number below 1,
+// one for all prefixes, so that what failed together is tried again together.
+type ledger struct {
+	opt     Options
+	goal    routers.Stage
+	want    Desired
+	have    []routers.Observation // of the last reading, sorted
+	err     error                 // of the last reading
+	entries map[netip.Prefix]*entry
+	repairs map[netip.Prefix]*bucket
+}
+
+func newLedger(opt Options) *ledger {
+	return &ledger{opt: opt, entries: map[netip.Prefix]*entry{}, repairs: map[netip.Prefix]*bucket{}}
+}
+
+// find gives the Observation of p in have, which is sorted, or nil.
+func find(have []routers.Observation, p netip.Prefix) *routers.Observation {
+	i, ok := slices.BinarySearchFunc(have, p, func(o routers.Observation, p netip.Prefix) int { return o.Prefix.Compare(p) })
+	if !ok {
+		return nil
+	}
+	return &have[i]
+}
+
+// stage gives the stage of p in the last reading.
+func (l *ledger) stage(p netip.Prefix) routers.Stage {
+	if o := find(l.have, p); o != nil {
+		return o.Stage
+	}
+	return routers.Unknown
+}
+
+// desire takes in what is wanted from now on. A prefix that ought to be something else now starts
+// afresh: no wait of the past holds it up.
+func (l *ledger) desire(next Desired, now time.Time) {
+	old := l.want
+	l.want = next
+	for p := range old {
+		if _, ok := next[p]; !ok {
+			delete(l.entries, p)
+			delete(l.repairs, p)
+		}
+	}
+	for p, w := range next {
+		if was, ok := old[p]; ok && was == w {
+			continue
+		}
+		e := l.entries[p]
+		force := e != nil && e.asked && w != routers.Keep
+		delete(l.entries, p)
+		if force || !met(w, l.stage(p), l.goal) {
+			l.entries[p] = &entry{since: now, next: now, force: force}
+		}
+	}
+}
+
+// observe takes in a reading, one Observation for each managed prefix.
+func (l *ledger) observe(have []routers.Observation, err error, goal routers.Stage, now time.Time, random float64) {
+	back := l.err != nil && err == nil
+	l.have, l.err, l.goal = have, err, goal
+	for _, o := range have {
+		e := l.entries[o.Prefix]
+		switch ok := met(l.want[o.Prefix], o.Stage, goal); {
+		case ok && e != nil:
+			l.confirm(e, o)
+		case ok:
+		case e == nil:
+			l.entries[o.Prefix] = &entry{since: now, next: l.repairAt(o, now)}
+		case e.met(): // and was undone again
+			e.seen, e.deadline, e.next = routers.Observation{}, time.Time{}, l.repairAt(o, now)
+		case !e.deadline.IsZero() && !now.Before(e.deadline):
+			l.failed(o.Prefix, l.notTaken(o), now, random)
+		case back && e.deadline.IsZero() && away(e.err):
+			e.next = now
+		}
+	}
+}
+
+// away says whether an attempt failed because the daemon did not answer.
+func away(err error) bool {
+	return errors.Is(err, routers.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// confirm takes in a reading that is as wanted. What nobody was asked for is settled by it; what was
+// asked for, by two in a row that are alike.
+func (l *ledger) confirm(e *entry, o routers.Observation) {
+	switch {
+	case e.force:
+	case !e.asked, e.seen.Stage == o.Stage && e.seen.Degraded == o.Degraded:
+		delete(l.entries, o.Prefix)
+	default:
+		e.seen = o
+	}
+}
+
+// repairAt gives the time to repair what somebody else has undone: at once, but not without end when
+// it is undone each time.
+func (l *ledger) repairAt(o routers.Observation, now time.Time) time.Time {
+	if !askable(l.want[o.Prefix], o.Stage) {
+		return now
+	}
+	if l.repairs[o.Prefix] == nil {
+		l.repairs[o.Prefix] = &bucket{}
+	}
+	return l.repairs[o.Prefix].take(now)
+}
+
+// notTaken is the error of a change that was asked for and is not read.
+func (l *ledger) notTaken(o routers.Observation) error {
+	err := fmt.Errorf("%s is still read as %s, %s after it was asked to be %s", o.Prefix, o.Stage, l.opt.Deadline, l.want[o.Prefix])
+	if o.Detail != "" {
+		err = fmt.Errorf("%w: %s", err, o.Detail)
+	}
+	return err
+}
+
+// due gives the changes to ask for at now, in Plan's order. It has none for a prefix that was in no
+// reading yet.
+func (l *ledger) due(now time.Time) []routers.Change {
+	ready := Desired{}
+	have := slices.Clone(l.have)
+	for i, o := range have {
+		e := l.entries[o.Prefix]
+		if e == nil || !e.waits() || e.next.After(now) {
+			continue
+		}
+		ready[o.Prefix] = l.want[o.Prefix]
+		if e.force && o.Stage != routers.Unknown {
+			have[i].Stage = unmet(l.want[o.Prefix])
+		}
+	}
+	return Plan(ready, have, l.goal)
+}
+
+// unmet gives a stage that is not as wanted.
+func unmet(w routers.Want) routers.Stage {
+	if w == routers.Announced {
+		return routers.Absent
+	}
+	return routers.Configured
+}
+
+// urgent gives the withdraws that are due at now.
+func (l *ledger) urgent(now time.Time) []routers.Change {
+	return slices.DeleteFunc(l.due(now), func(c routers.Change) bool { return c.Want != routers.Withdrawn })
+}
+
+// ask notes that cs are about to be asked for.
+func (l *ledger) ask(cs []routers.Change) {
+	for _, c := range cs {
+		e := l.entries[c.Prefix]
+		e.attempts++
+		e.asked, e.force = true, false
+	}
+}
+
+// taken notes that cs were asked for without an error, by now.
+func (l *ledger) taken(cs []routers.Change, now time.Time) {
+	for _, c := range cs {
+		l.entries[c.Prefix].deadline = now.Add(l.opt.Deadline)
+	}
+}
+
+// failed notes that an attempt at p came to err, and when the next one is due.
+func (l *ledger) failed(p netip.Prefix, err error, now time.Time, random float64) {
+	e := l.entries[p]
+	e.retry.grow(classOf(err), l.opt, l.want[p] == routers.Withdrawn)
+	e.err, e.deadline, e.next = err, time.Time{}, now.Add(e.retry.jittered(random))
+}
+
+// polls says whether something is being read back.
+func (l *ledger) polls() bool {
+	for _, e := range l.entries {
+		if !e.waits() {
+			return true
+		}
+	}
+	return false
+}
+
+// nextAttempt gives the time of the next change to be asked for; zero: none is waiting.
+func (l *ledger) nextAttempt() time.Time {
+	var at time.Time
+	for p, e := range l.entries {
+		if e.waits() && askable(l.want[p], l.stage(p)) && (at.IsZero() || e.next.Before(at)) {
+			at = e.next
+		}
+	}
+	return at
+}
+
+// withdraws says whether a withdraw is outstanding.
+func (l *ledger) withdraws() bool {
+	for p := range l.entries {
+		if l.want[p] == routers.Withdrawn {
+			return true
+		}
+	}
+	return false
+}
+
+// outstanding gives a copy of the entries for a Report.
+func (l *ledger) outstanding() map[netip.Prefix]Outstanding {
+	out := make(map[netip.Prefix]Outstanding, len(l.entries))
+	for p, e := range l.entries {
+		o := Outstanding{Since: e.since, Attempts: e.attempts, Err: e.err, Doing: Announcing}
+		w, s := l.want[p], l.stage(p)
+		switch {
+		case w == routers.Withdrawn:
+			o.Doing = Withdrawing
+		case s == routers.Unknown:
+			o.Doing = Waiting
+		}
+		switch {
+		case e.met():
+			o.Err = nil // what it complained of has come about
+		case e.waits() && askable(w, s):
+			o.Next = e.next
+		}
+		out[p] = o
+	}
+	return out
+}

@@ -1,0 +1,85 @@
+// Package reconcile makes what one router says of its prefixes what it ought to say: Plan compares,
+// and Loop is the only one that reads and changes the router, again and again until they agree.
+package reconcile
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"vouch/routers"
+)
+
+// Desired is what every managed prefix ought to be. All of them are in it, those that are to be kept
+// as they are too, so that they are read. A prefix that is not in it is left alone.
+type Desired map[netip.Prefix]routers.Want
+
+// prefixes gives the managed prefixes in order.
+func (d Desired) prefixes() []netip.Prefix {
+	return slices.SortedFunc(maps.Keys(d), netip.Prefix.Compare)
+}
+
+// Plan gives the changes that lead from have to want, withdraws first, each kind sorted. It is pure.
+//
+// A prefix to be withdrawn is asked for until it is read absent, also when it cannot be read. One to
+// be announced is asked for when it is read to be short of goal, and never when it cannot be read:
+// nothing is announced for an unknown. A prefix that have does not name cannot be read.
+func Plan(want Desired, have []routers.Observation, goal routers.Stage) []routers.Change {
+	stages := make(map[netip.Prefix]routers.Stage, len(have))
+	for _, o := range have {
+		stages[o.Prefix] = o.Stage
+	}
+	var cs []routers.Change
+	for p, w := range want {
+		if s := stages[p]; !met(w, s, goal) && askable(w, s) {
+			cs = append(cs, routers.Change{Prefix: p, Want: w})
+		}
+	}
+	slices.SortFunc(cs, func(a, b routers.Change) int {
+		return cmp.Or(cmp.Compare(a.Want, b.Want), a.Prefix.Compare(b.Prefix))
+	})
+	return cs
+}
+
+// met says whether a prefix at stage s is as wanted.
+func met(w routers.Want, s, goal routers.Stage) bool {
+	switch w {
+	case routers.Withdrawn:
+		return s == routers.Absent
+	case routers.Announced:
+		return s != routers.Unknown && s >= goal
+	}
+	return true
+}
+
+// askable says whether a change to w may be asked for at stage s.
+func askable(w routers.Want, s routers.Stage) bool {
+	return w == routers.Withdrawn || w == routers.Announced && s != routers.Unknown
+}
+
+// interrupts says whether a change of mind from old to next is worth breaking off an Apply of under:
+// always, except that withdraws which are still wanted are not broken off for announces.
+func interrupts(under []routers.Change, old, next Desired) bool {
+	if maps.Equal(old, next) {
+		return false
+	}
+	withdraws := false
+	for _, c := range under {
+		if next[c.Prefix] != c.Want {
+			return true
+		}
+		withdraws = withdraws || c.Want == routers.Withdrawn
+	}
+	return !withdraws || newWithdraw(old, next)
+}
+
+// newWithdraw says whether next withdraws what old does not.
+func newWithdraw(old, next Desired) bool {
+	for p, w := range next {
+		if w == routers.Withdrawn && old[p] != routers.Withdrawn {
+			return true
+		}
+	}
+	return false
+}

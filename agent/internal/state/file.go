@@ -1,0 +1,170 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+
+	"vouch/agent/internal/decide"
+	"vouch/agent/internal/health"
+)
+
+// format is the version of the state file; a file of another version is set aside.
+const format = 1
+
+// keepInFile is how many events go over a restart.
+const keepInFile = 200
+
+// Saved is what goes over a restart of the agent.
+type Saved struct {
+	Services map[string]SavedService
+	Events   []Event
+}
+
+// A SavedService is one service's part of Saved.
+type SavedService struct {
+	Prefixes []netip.Prefix // all that are managed, or still to be withdrawn
+	State    health.State
+	Booted   bool // no verdict yet since the boot
+	Drain    *decide.Drain
+}
+
+// The file's own shape, apart from the types in memory, because its times differ.
+type file struct {
+	Format   int                    `json:"format"`
+	BootID   string                 `json:"boot_id"`
+	Saved    time.Time              `json:"saved"`
+	Services map[string]fileService `json:"services"`
+	Events   []Event                `json:"events"`
+}
+
+type fileService struct {
+	Prefixes     []netip.Prefix `json:"prefixes"`
+	Verdict      health.Verdict `json:"verdict"`
+	Booted       bool           `json:"booted,omitempty"`
+	Good         int            `json:"good"`
+	Bad          int            `json:"bad"`
+	Hold         time.Duration  `json:"hold_ns,omitempty"`
+	Since        *stamp         `json:"since,omitempty"`
+	LastRound    *stamp         `json:"last_round,omitempty"`
+	LastCounted  *stamp         `json:"last_counted,omitempty"`
+	UnknownSince *stamp         `json:"unknown_since,omitempty"`
+	HoldUntil    *stamp         `json:"hold_until,omitempty"`
+	Drain        *fileDrain     `json:"drain,omitempty"`
+}
+
+type fileDrain struct {
+	Since  *stamp `json:"since"`
+	Until  *stamp `json:"until,omitempty"`
+	By     string `json:"by"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Encode gives the file's content for s at the moment c.
+func Encode(s Saved, c Clock) ([]byte, error) {
+	f := file{Format: format, BootID: c.BootID, Saved: c.Now, Services: map[string]fileService{},
+		Events: s.Events[max(0, len(s.Events)-keepInFile):]}
+	for name, sv := range s.Services {
+		st := sv.State
+		fs := fileService{Prefixes: sv.Prefixes, Verdict: st.Verdict, Booted: sv.Booted, Good: st.Good, Bad: st.Bad, Hold: st.Hold,
+			Since: c.stamp(st.Since), LastRound: c.stamp(st.LastRound), LastCounted: c.stamp(st.LastCounted),
+			UnknownSince: c.stamp(st.UnknownSince), HoldUntil: c.stamp(st.HoldUntil)}
+		if d := sv.Drain; d != nil {
+			fs.Drain = &fileDrain{Since: c.stamp(d.Since), Until: c.stamp(d.Until), By: d.By, Reason: d.Reason}
+		}
+		f.Services[name] = fs
+	}
+	return json.MarshalIndent(f, "", "  ")
+}
+
+// Decode reads a file's content. Within the same boot everything comes back; after another boot
+// only the drains do, because a verdict from before a boot proves nothing, and every service has to
+// rise again. sameBoot tells which it was.
+func Decode(b []byte, c Clock) (s Saved, sameBoot bool, err error) {
+	var f file
+	dec := json.NewDecoder(bytes.NewReader(b))
+	if err := dec.Decode(&f); err != nil {
+		return Saved{}, false, fmt.Errorf("not a state file: %w", err)
+	}
+	if f.Format != format {
+		return Saved{}, false, fmt.Errorf("format %d is not %d", f.Format, format)
+	}
+	sameBoot = f.BootID != "" && f.BootID == c.BootID
+	s = Saved{Services: map[string]SavedService{}, Events: f.Events}
+	for name, fs := range f.Services {
+		sv := SavedService{Prefixes: fs.Prefixes, Booted: true}
+		if sameBoot {
+			sv.Booted = fs.Booted
+			sv.State = health.State{Verdict: fs.Verdict, Good: fs.Good, Bad: fs.Bad, Hold: fs.Hold,
+				Since: c.time(fs.Since, true), LastRound: c.time(fs.LastRound, true), LastCounted: c.time(fs.LastCounted, true),
+				UnknownSince: c.time(fs.UnknownSince, true), HoldUntil: c.time(fs.HoldUntil, true)}
+		}
+		if d := fs.Drain; d != nil {
+			sv.Drain = &decide.Drain{Since: c.time(d.Since, sameBoot), Until: c.time(d.Until, sameBoot), By: d.By, Reason: d.Reason}
+		}
+		s.Services[name] = sv
+	}
+	return s, sameBoot, nil
+}
+
+// Loaded is what was found at start.
+type Loaded struct {
+	Saved
+	// SameBoot says that an agent ran earlier in this boot, so that what is announced now was
+	// announced by a service that had passed its checks. Otherwise every service has to rise first.
+	SameBoot bool
+	// Aside is where a file that could not be understood was moved to, and Why.
+	Aside string
+	Why   error
+}
+
+// Load reads the state file. A missing one is no error; one that cannot be understood is renamed
+// and reported in the result; one that cannot be read at all is the error, beside a result that only
+// says whether it was of this boot.
+func Load(path string, c Clock) (Loaded, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Loaded{}, nil
+	}
+	if err != nil {
+		return Loaded{SameBoot: diesWithBoot(path)}, fmt.Errorf("state file: %w", err)
+	}
+	s, same, err := Decode(b, c)
+	if err == nil {
+		return Loaded{Saved: s, SameBoot: same}, nil
+	}
+	l := Loaded{Why: fmt.Errorf("state file %s: %w", path, err), Aside: path + ".corrupt", SameBoot: diesWithBoot(path)}
+	if err := os.Rename(path, l.Aside); err != nil {
+		return Loaded{SameBoot: l.SameBoot}, fmt.Errorf("state file: set aside: %w", err)
+	}
+	return l, nil
+}
+
+// diesWithBoot tells whether what is in the file's directory cannot be older than this boot.
+func diesWithBoot(path string) bool {
+	var st unix.Statfs_t
+	if err := unix.Statfs(filepath.Dir(path), &st); err != nil {
+		return false
+	}
+	return st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC
+}
+
+// Write replaces the state file whole, or leaves it as it was.
+func Write(path string, b []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("state file: %w", err)
+	}
+	if err := renameio.WriteFile(path, append(b, '\n'), 0o640); err != nil {
+		return fmt.Errorf("state file: %w", err)
+	}
+	return nil
+}

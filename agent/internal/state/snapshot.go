@@ -1,0 +1,125 @@
+// Package state holds what vouch knows: one immutable Snapshot which everything that is shown is
+// read from, the recent events, and the state file that carries verdicts over a restart.
+package state
+
+import (
+	"time"
+
+	"vouch/agent/internal/decide"
+	"vouch/agent/internal/health"
+	"vouch/checks"
+	"vouch/routers"
+)
+
+// A Snapshot is all that is known at one moment. It is never changed after it was published.
+type Snapshot struct {
+	Time     time.Time `json:"time"`
+	Version  string    `json:"version"`
+	Node     string    `json:"node"`
+	PID      int       `json:"pid"`
+	Started  time.Time `json:"started"`
+	Ready    bool      `json:"ready"`
+	Stopping bool      `json:"stopping,omitempty"`
+	Config   Config    `json:"config"`
+	Router   Router    `json:"router"`
+	Services []Service `json:"services"` // by name
+	Problems []string  `json:"problems"` // what needs somebody's attention beside the services: state file, reload …
+}
+
+// Config says which configuration is in force.
+type Config struct {
+	File   string    `json:"file"`
+	Loaded time.Time `json:"loaded"`
+	Error  string    `json:"error,omitempty"` // why the last reload was refused
+}
+
+// A Router is the state of the routing daemon, as last read.
+type Router struct {
+	Name  string        `json:"name"`
+	Goal  routers.Stage `json:"goal"`
+	OK    bool          `json:"ok"` // the last read succeeded
+	Since time.Time     `json:"since,omitzero"`
+	Read  time.Time     `json:"read,omitzero"` // the last successful read
+	Error string        `json:"error,omitempty"`
+}
+
+// A Service is one service's part of the Snapshot.
+type Service struct {
+	Name      string          `json:"name"`
+	Verdict   health.Verdict  `json:"verdict"`
+	Since     time.Time       `json:"since,omitzero"`
+	Good      int             `json:"good"`
+	Bad       int             `json:"bad"`
+	Rise      int             `json:"rise"`
+	Fall      int             `json:"fall"`
+	Rounds    uint64          `json:"rounds"`
+	LastRound time.Time       `json:"last_round,omitzero"`
+	HoldUntil time.Time       `json:"hold_until,omitzero"`
+	Drain     *decide.Drain   `json:"drain,omitempty"`
+	Removed   bool            `json:"removed,omitempty"`
+	Decision  decide.Decision `json:"decision"`
+	Checks    []Check         `json:"checks"`
+	Prefixes  []Prefix        `json:"prefixes"`
+}
+
+// A Check is the standing of one check.
+type Check struct {
+	Name   string        `json:"name"`
+	Type   string        `json:"type"`
+	Target string        `json:"target"`
+	OnFail string        `json:"on_fail"`
+	Group  string        `json:"group,omitempty"`
+	Status checks.Status `json:"status"`
+	Reason checks.Reason `json:"reason,omitempty"`
+	Detail string        `json:"detail,omitempty"`
+	Since  time.Time     `json:"since,omitzero"` // when Status became so
+	Last   time.Time     `json:"last,omitzero"`  // start of the last run
+	Took   time.Duration `json:"took_ns"`
+}
+
+// A Prefix is one prefix: what it ought to be, and what it was last read to be.
+type Prefix struct {
+	Prefix   string        `json:"prefix"`
+	Want     routers.Want  `json:"want"`
+	Stage    routers.Stage `json:"stage"`
+	Peers    []string      `json:"peers,omitempty"`
+	Detail   string        `json:"detail,omitempty"`
+	Read     time.Time     `json:"read,omitzero"`     // when it was last read
+	Since    time.Time     `json:"since,omitzero"`    // when Stage became so
+	Diverged time.Time     `json:"diverged,omitzero"` // since when desired and observed differ; zero: they agree
+	Doing    string        `json:"doing,omitempty"`   // what is being done about it
+	Attempts int           `json:"attempts,omitempty"`
+	Next     time.Time     `json:"next_attempt,omitzero"`
+	Error    string        `json:"error,omitempty"`
+}
+
+// An Event is one thing that changed. It is logged once, when it happens.
+type Event struct {
+	Seq     uint64    `json:"seq"`
+	Time    time.Time `json:"time"`
+	Level   string    `json:"level"` // info, warn, error
+	Kind    string    `json:"kind"`  // one of the Kind constants
+	Service string    `json:"service,omitempty"`
+	Prefix  string    `json:"prefix,omitempty"`
+	Check   string    `json:"check,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	Text    string    `json:"text"`
+}
+
+// The kinds of events.
+const (
+	KindStart    = "start"    // the agent started
+	KindReady    = "ready"    // and is ready
+	KindStop     = "stop"     // and stops
+	KindReload   = "reload"   // a new configuration is in force, or was refused
+	KindCheck    = "check"    // a check's status changed
+	KindVerdict  = "verdict"  // a service's verdict changed
+	KindDecision = "decision" // a service's prefixes ought to be something else now
+	KindStage    = "stage"    // a prefix was read to be at another stage
+	KindDiverged = "diverged" // a prefix is not as it ought to be, and that lasts
+	KindSettled  = "settled"  // it is again
+	KindRouter   = "router"   // the routing daemon went or came
+	KindDrain    = "drain"    // an operator drained or resumed, or a drain ended
+	KindFile     = "file"     // the state file could not be read or written, or can again
+	KindTask     = "task"     // an inner task failed and was started again
+)

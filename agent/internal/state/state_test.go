@@ -1,0 +1,199 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"vouch/agent/internal/decide"
+	"vouch/agent/internal/health"
+)
+
+func sample(now time.Time) Saved {
+	return Saved{
+		Services: map[string]SavedService{"resolver": {
+			Prefixes: []netip.Prefix{netip.MustParsePrefix("10.53.53.53/32")},
+			State: health.State{Verdict: health.Down, Since: now.Add(-time.Minute), Bad: 3, LastRound: now.Add(-time.Second),
+				LastCounted: now.Add(-2 * time.Second), Hold: time.Minute, HoldUntil: now.Add(10 * time.Second)},
+			Drain: &decide.Drain{Since: now.Add(-time.Hour), Until: now.Add(time.Hour), By: "root", Reason: "kernel"},
+		}},
+		Events: []Event{{Seq: 7, Time: now.Add(-time.Minute).Round(0), Level: "warn", Kind: KindVerdict, Text: "down"}},
+	}
+}
+
+// A clock set back an hour between two runs must move neither the hold-down nor the drain's end.
+func TestFileKeepsAgesWhenTheClockIsSetBack(t *testing.T) {
+	now := time.Now()
+	b, err := Encode(sample(now), Clock{Now: now, Boot: 100 * time.Hour, BootID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := now.Add(-time.Hour)
+	got, same, err := Decode(b, Clock{Now: back, Boot: 100*time.Hour + 5*time.Second, BootID: "a"})
+	if err != nil || !same {
+		t.Fatalf("Decode: same boot %v, %v", same, err)
+	}
+	sv := got.Services["resolver"]
+	if left := sv.State.HoldUntil.Sub(back); left != 5*time.Second {
+		t.Errorf("hold-down left: %v, want 5s", left)
+	}
+	if left := sv.Drain.Until.Sub(back); left != time.Hour-5*time.Second {
+		t.Errorf("drain left: %v, want 59m55s", left)
+	}
+	if sv.State.Verdict != health.Down || sv.State.Bad != 3 || sv.Booted {
+		t.Errorf("state came back as %+v", sv)
+	}
+	if diff := cmp.Diff(sample(now).Events, got.Events); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFileOfAnotherBootKeepsOnlyTheDrain(t *testing.T) {
+	now := time.Now()
+	b, err := Encode(sample(now), Clock{Now: now, Boot: 100 * time.Hour, BootID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, same, err := Decode(b, Clock{Now: now.Add(time.Minute), Boot: time.Minute, BootID: "b"})
+	if err != nil || same {
+		t.Fatalf("Decode: same boot %v, %v", same, err)
+	}
+	sv := got.Services["resolver"]
+	if !sv.Booted || sv.State != (health.State{}) {
+		t.Errorf("a verdict survived the boot: %+v", sv)
+	}
+	if sv.Drain == nil || !sv.Drain.Until.Equal(now.Add(time.Hour)) {
+		t.Errorf("the drain did not survive: %+v", sv.Drain)
+	}
+}
+
+func TestLoadSetsACorruptFileAside(t *testing.T) {
+	for name, content := range map[string]string{
+		"empty": "", "half": `{"format": 1, "boot_id": "a", "serv`, "binary": "\x00\x01\x02", "other format": `{"format": 99}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "state.json")
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			l, err := Load(path, Clock{BootID: "a"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l.Why == nil || !strings.Contains(l.Why.Error(), path) {
+				t.Errorf("Why = %v, want an error naming %s", l.Why, path)
+			}
+			if got, err := os.ReadFile(l.Aside); err != nil || string(got) != content {
+				t.Errorf("set aside: %q, %v", got, err)
+			}
+			if l, err := Load(path, Clock{}); err != nil || l.Why != nil || l.SameBoot {
+				t.Errorf("second Load = %+v, %v; want nothing", l, err)
+			}
+		})
+	}
+}
+
+func TestLoadUnreadable(t *testing.T) {
+	dir := t.TempDir() // a directory where the file should be
+	if _, err := Load(dir, Clock{}); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestKeeperTriesAgainWithTheLatest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := errors.New("no space left on device")
+		var now atomic.Int64
+		var failing atomic.Bool
+		failing.Store(true)
+		var wrote []int64
+		var reports []error
+		k := NewKeeper(func() error {
+			if failing.Load() {
+				return full
+			}
+			wrote = append(wrote, now.Load())
+			return nil
+		}, func(err error) { reports = append(reports, err) })
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- k.Run(ctx) }()
+		k.Save()
+		synctest.Wait()
+		now.Store(2)
+		for range 20 { // saves that come faster than the retry must not put it off
+			k.Save()
+			time.Sleep(300 * time.Millisecond)
+		}
+		failing.Store(false)
+		time.Sleep(retryMax)
+		now.Store(3)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff([]int64{2, 3}, wrote); diff != "" {
+			t.Errorf("written: %s", diff)
+		}
+		if len(reports) != 2 || !errors.Is(reports[0], full) || reports[1] != nil {
+			t.Errorf("reports = %v, want the failure once and the recovery once", reports)
+		}
+	})
+}
+
+func TestWriteToAFullDiskKeepsTheOldFile(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: mounting a small tmpfs needs root")
+	}
+	path := smallDisk(t)
+	if err := Write(path, []byte(`{"format": 1}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(path, make([]byte, 1<<20)); err == nil {
+		t.Fatal("1 MiB fitted into 64 KiB")
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "{\"format\": 1}\n" {
+		t.Errorf("the old file became %q, %v", b, err)
+	}
+	if es, err := os.ReadDir(filepath.Dir(path)); err != nil || len(es) != 1 {
+		t.Errorf("left behind: %v, %v", es, err)
+	}
+}
+
+func TestStoreKeepsFailuresApart(t *testing.T) {
+	s := NewStore(&Snapshot{})
+	ch := s.Changed()
+	s.Add(Event{Level: "error", Text: "first"})
+	select {
+	case <-ch:
+	default:
+		t.Error("Changed was not closed")
+	}
+	for range 5000 {
+		s.Add(Event{Level: "info"})
+	}
+	es := s.Events(0)
+	if es[0].Text != "first" || es[0].Seq != 1 {
+		t.Errorf("the oldest event is %+v, want the failure", es[0])
+	}
+	if n := len(es); n != keepEvents+1 {
+		t.Errorf("%d events kept, want %d", n, keepEvents+1)
+	}
+	if got := s.Events(es[len(es)-1].Seq - 1); len(got) != 1 {
+		t.Errorf("Events(after) gave %d, want 1", len(got))
+	}
+	r := NewStore(&Snapshot{})
+	r.Restore(es)
+	if e := r.Add(Event{}); e.Seq != 5002 {
+		t.Errorf("numbering went on with %d, want 5002", e.Seq)
+	}
+}

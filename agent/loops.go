@@ -1,0 +1,201 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"vouch/agent/internal/state"
+	"vouch/routers"
+)
+
+// runClock lets the core see time pass. Its beat proves that the core is not stuck.
+func (a *Agent) runClock(ctx context.Context) error {
+	beat := a.beats.Register("core", beatLimit)
+	defer beat.Close()
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+			a.core.tick()
+			beat.Beat()
+		}
+	}
+}
+
+// runStatus keeps the service manager's status line true.
+func (a *Agent) runStatus(ctx context.Context) error {
+	told := ""
+	for {
+		changed := a.core.store.Changed()
+		if line := statusLine(a.core.store.Snapshot()); line != told {
+			told = line
+			a.notify(func() error { return a.deps.Notifier.Status(line) })
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+}
+
+// statusLine says in one line how things are, the bad first.
+func statusLine(s *state.Snapshot) string {
+	var parts []string
+	if !s.Router.OK && !s.Router.Since.IsZero() {
+		parts = append(parts, s.Router.Name+" cannot be read")
+	}
+	parts = append(parts, s.Problems...)
+	for _, sv := range s.Services {
+		announced, diverged := 0, 0
+		for _, p := range sv.Prefixes {
+			if p.Stage != routers.Unknown && p.Stage >= s.Router.Goal {
+				announced++
+			}
+			if !p.Diverged.IsZero() {
+				diverged++
+			}
+		}
+		line := fmt.Sprintf("%s %s, %d of %d prefixes %s", sv.Name, sv.Verdict, announced, len(sv.Prefixes), s.Router.Goal)
+		if sv.Drain != nil {
+			line += ", drained"
+		}
+		if diverged > 0 {
+			line += fmt.Sprintf(", %d diverged", diverged)
+		}
+		parts = append(parts, line)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// logEvent logs an event with its fields.
+func (a *Agent) logEvent(e state.Event) {
+	level := slog.LevelInfo
+	switch e.Level {
+	case "warn":
+		level = slog.LevelWarn
+	case "error":
+		level = slog.LevelError
+	}
+	attrs := []slog.Attr{slog.String("kind", e.Kind)}
+	for _, f := range []struct{ key, value string }{
+		{"service", e.Service}, {"prefix", e.Prefix}, {"check", e.Check}, {"reason", e.Reason},
+	} {
+		if f.value != "" {
+			attrs = append(attrs, slog.String(f.key, f.value))
+		}
+	}
+	a.deps.Log.LogAttrs(context.Background(), level, eventLine(e), attrs...)
+}
+
+// eventLine is an event as one line of text.
+func eventLine(e state.Event) string {
+	var subject []string
+	for _, s := range []string{e.Service, e.Prefix, e.Check} {
+		if s != "" {
+			subject = append(subject, s)
+		}
+	}
+	if len(subject) == 0 {
+		return e.Text
+	}
+	return strings.Join(subject, " ") + ": " + e.Text
+}
+
+// onLate takes in that a loop makes no progress: the watchdog is no longer fed.
+func (c *core) onLate(name string) {
+	// The core may be what is stuck, so its lock is not taken here.
+	c.log(c.store.Add(state.Event{Time: time.Now(), Level: "error", Kind: state.KindTask, Reason: "stuck",
+		Text: "no progress in " + name + "; the watchdog is not fed"}))
+}
+
+// onTaskFailed takes in that a task failed; it is started again.
+func (c *core) onTaskFailed(name string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.event(state.Event{Level: "error", Kind: state.KindTask, Reason: "failed", Text: name + ": " + state.Clean(err.Error()) + "; it is started again"})
+}
+
+// onHintsLost takes in that a check's source of hints is lost; it polls until that is back.
+func (c *core) onHintsLost(service, check string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.event(state.Event{Level: "warn", Kind: state.KindTask, Service: service, Check: check, Reason: "hints",
+		Text: "is not told of changes until this ends, and polls: " + state.Clean(err.Error())})
+}
+
+// onReady takes in that all loops run and the router was read once.
+func (c *core) onReady() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.head.Ready = true
+	c.event(state.Event{Level: "info", Kind: state.KindReady, Text: "ready: " + c.head.Router.Name})
+	c.settle(time.Now())
+}
+
+// onTarget records what a check probes.
+func (c *core) onTarget(name string, generation, i int, target string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.services[name]; s != nil && s.generation == generation && i < len(s.checks) {
+		s.checks[i].Target = state.Clean(target)
+	}
+}
+
+// beginStop starts the stop and says whether anything is to be withdrawn.
+func (c *core) beginStop() (withdraws bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.head.Stopping = true
+	for _, s := range c.services {
+		s.stopping = !s.removed && s.cfg.OnStop == "withdraw"
+		withdraws = withdraws || s.stopping
+	}
+	text := "vouch stops; what is announced stays"
+	if withdraws {
+		text = `vouch stops and withdraws the services with on_stop = "withdraw"`
+	}
+	c.event(state.Event{Level: "info", Kind: state.KindStop, Text: text})
+	c.settle(time.Now())
+	return withdraws
+}
+
+// stopped tells whether all that had to be withdrawn was read absent.
+func (c *core) stopped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.current {
+		return false
+	}
+	for _, s := range c.services {
+		if !s.stopping {
+			continue
+		}
+		for _, p := range s.managed() {
+			if c.stage(p) != routers.Absent {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// onStopFailed takes in that the withdraw could not be verified in time.
+func (c *core) onStopFailed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.services {
+		for _, p := range s.managed() {
+			if st := c.stage(p); s.stopping && st != routers.Absent {
+				c.event(state.Event{Level: "error", Kind: state.KindStop, Service: s.name, Prefix: p.String(), Reason: st.String(),
+					Text: fmt.Sprintf("still read %s when vouch ended, %s after the withdraw was asked for", st, stopPatience)})
+			}
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"vouch/agent/internal/reconcile"
+	"vouch/agent/internal/state"
+	"vouch/routers"
+)
+
+// A prefix is the core's record of what one prefix was last read to be.
+type prefix struct {
+	routers.Observation
+	want      routers.Want
+	wantSince time.Time
+	read      time.Time // last reading that was not unknown
+	since     time.Time // since when the stage is so
+	out       *reconcile.Outstanding
+	told      map[string]bool // errors already told in this divergence; nil: not diverged for long
+}
+
+// onReport takes in what the reconciler read and did.
+func (c *core) onReport(r reconcile.Report) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.current = maps.Equal(r.Desired, c.desired)
+	c.onRead(r)
+	for _, o := range r.Observations {
+		if ps := c.seen[o.Prefix]; ps != nil {
+			c.onObservation(ps, o, r.Time)
+		}
+	}
+	for p, ps := range c.seen {
+		c.onOutstanding(ps, r.Outstanding, p)
+	}
+	c.dropLeft()
+	c.settle(time.Now())
+}
+
+// onRead tells when the routing daemon went or came back.
+func (c *core) onRead(r reconcile.Report) {
+	rt := &c.head.Router
+	first := rt.Since.IsZero()
+	ok, text := r.ReadErr == nil, ""
+	if !ok {
+		text = state.Clean(r.ReadErr.Error())
+	} else {
+		rt.Read = r.Time
+	}
+	if r.WatchErr != nil {
+		c.problem("kernel events", "kernel events are lost, vouch only polls until they are back: "+state.Clean(r.WatchErr.Error()))
+	} else {
+		c.problem("kernel events", "")
+	}
+	if !first && ok == rt.OK {
+		rt.Error = text
+		return
+	}
+	rt.OK, rt.Error, rt.Since = ok, text, r.Time
+	switch {
+	case !ok:
+		c.event(state.Event{Level: "error", Kind: state.KindRouter, Reason: "unreadable", Text: rt.Name + " cannot be read: " + text})
+	case first:
+		c.event(state.Event{Level: "info", Kind: state.KindRouter, Text: rt.Name + " is read"})
+	default:
+		c.event(state.Event{Level: "info", Kind: state.KindRouter, Text: rt.Name + " can be read again"})
+	}
+}
+
+// onObservation updates one prefix and tells when its stage became another one.
+func (c *core) onObservation(ps *prefix, o routers.Observation, now time.Time) {
+	old := ps.Observation
+	ps.Observation = o
+	if o.Stage != routers.Unknown {
+		ps.read = now
+	}
+	if !ps.since.IsZero() && old.Stage == o.Stage {
+		return
+	}
+	first := ps.since.IsZero()
+	ps.since = now
+	if first && o.Stage == routers.Unknown {
+		return // nothing was known, and nothing is
+	}
+	text := fmt.Sprintf("%s (was %s)", o.Stage, old.Stage)
+	if first {
+		text = o.Stage.String() + " as found at start"
+	} else if after := now.Sub(ps.wantSince); after < time.Minute {
+		text += fmt.Sprintf(", %s after it was to be %s", after.Round(100*time.Microsecond), ps.want)
+	}
+	if o.Detail != "" {
+		text += ": " + state.Clean(o.Detail)
+	}
+	level := "info"
+	if o.Stage == routers.Unknown {
+		level = "warn"
+	}
+	c.event(state.Event{Level: level, Kind: state.KindStage, Service: c.ownerOf(o.Prefix), Prefix: o.Prefix.String(), Reason: o.Stage.String(), Text: text})
+}
+
+// onOutstanding tells once that a change did not take, once for each new cause, and once that it is
+// settled.
+func (c *core) onOutstanding(ps *prefix, all map[netip.Prefix]reconcile.Outstanding, p netip.Prefix) {
+	out, diverged := all[p]
+	if !diverged {
+		ps.out = nil
+		if ps.told != nil {
+			ps.told = nil
+			c.event(state.Event{Level: "info", Kind: state.KindSettled, Service: c.ownerOf(p), Prefix: p.String(),
+				Text: fmt.Sprintf("is %s, as it ought to be", ps.Stage)})
+		}
+		return
+	}
+	ps.out = &out
+	if out.Err == nil || ps.told[out.Err.Error()] {
+		return
+	}
+	if ps.told == nil {
+		ps.told = map[string]bool{}
+	}
+	if len(ps.told) >= 8 {
+		return // a daemon whose every error differs must not fill the log
+	}
+	ps.told[out.Err.Error()] = true
+	c.event(state.Event{Level: "warn", Kind: state.KindDiverged, Service: c.ownerOf(p), Prefix: p.String(), Reason: ps.want.String(),
+		Text: fmt.Sprintf("ought to be %s and is %s: %s; it is tried again", ps.want, ps.Stage, state.Clean(out.Err.Error()))})
+}
+
+// dropLeft forgets prefixes and services that are no longer configured and now read absent.
+func (c *core) dropLeft() {
+	if !c.current {
+		return // an announce that was still under way may yet come through
+	}
+	for name, s := range c.services {
+		s.leaving = slices.DeleteFunc(s.leaving, func(p netip.Prefix) bool { return c.stage(p) == routers.Absent })
+		if s.removed && len(s.leaving) == 0 {
+			delete(c.services, name)
+			c.dirty = true
+		}
+	}
+}
+
+// ownerOf names the service that p belongs to.
+func (c *core) ownerOf(p netip.Prefix) string {
+	for name, s := range c.services {
+		if slices.Contains(s.managed(), p) {
+			return name
+		}
+	}
+	return ""
+}

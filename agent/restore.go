@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"net/netip"
+	"slices"
+
+	"vouch/agent/internal/health"
+	"vouch/agent/internal/state"
+)
+
+// restore takes up what an earlier run left in the state file, before anything is decided.
+func (c *core) restore(l state.Loaded) {
+	c.store.Restore(l.Events)
+	for _, s := range c.services {
+		s.booted = !l.SameBoot
+	}
+	for name, saved := range l.Services {
+		s := c.services[name]
+		if s == nil {
+			s = &service{name: name, removed: true}
+		}
+		if l.SameBoot {
+			s.leaving = c.unconfigured(saved.Prefixes)
+		}
+		s.drain = saved.Drain
+		if !s.removed {
+			s.st, s.booted = saved.State, saved.Booted
+			s.restored = s.st.Verdict == health.Up
+		}
+		if !s.removed || len(s.leaving) > 0 {
+			c.services[name] = s
+		}
+	}
+}
+
+// unconfigured gives those of ps that no configured service has.
+func (c *core) unconfigured(ps []netip.Prefix) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(ps), func(p netip.Prefix) bool {
+		for _, sc := range c.cfg.Services {
+			if slices.Contains(sc.Prefixes, p) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// noteLoaded tells what was wrong with the state file at start.
+func (c *core) noteLoaded(l state.Loaded, err error) {
+	switch {
+	case err != nil:
+		c.problem("state file at start", "the state of the earlier run is lost: "+err.Error())
+		c.event(state.Event{Level: "error", Kind: state.KindFile, Reason: "unreadable", Text: err.Error()})
+	case l.Why != nil:
+		c.problem("state file at start", "the state of the earlier run is lost: "+l.Why.Error()+"; it was moved to "+l.Aside)
+		c.event(state.Event{Level: "error", Kind: state.KindFile, Reason: "corrupt", Text: l.Why.Error() + "; it was moved to " + l.Aside})
+	}
+}
+
+// onFile takes in that writing the state file failed, or with nil that it succeeds again.
+func (c *core) onFile(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.problem("state file", "")
+		c.event(state.Event{Level: "info", Kind: state.KindFile, Text: "the state file can be written again"})
+		return
+	}
+	c.problem("state file", "a restart of vouch would lose what it knows: "+err.Error())
+	c.event(state.Event{Level: "error", Kind: state.KindFile, Reason: "unwritable", Text: err.Error() + "; it is tried again"})
+}

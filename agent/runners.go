@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"vouch/agent/internal/config"
+	"vouch/agent/internal/health"
+	"vouch/checks"
+)
+
+// runners holds one running checks.Runner for each service. It is used by one goroutine.
+type runners struct {
+	core *core
+	beat func(name string) (beat func(), forget func()) // registers a loop that has to be alive
+	byID map[string]*running
+}
+
+type running struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// start runs the checks of a service, of which checkProbes found that they can be made, until stop.
+func (rs *runners) start(ctx context.Context, sc config.Service, generation int) {
+	probes, err := probesOf(sc)
+	if err != nil {
+		rs.core.onTaskFailed("checks of "+sc.Name, err)
+		return
+	}
+	for i, p := range probes {
+		rs.core.onTarget(sc.Name, generation, i, p.Checker.String())
+	}
+	beat, forget := rs.beat("service " + sc.Name)
+	r := checks.NewRunner(sc.Name, probes, sc.Health.Interval,
+		func(res []checks.Result) bool { return evaluate(&sc, res) != health.Undecided },
+		func(_ context.Context, round checks.Round) time.Duration {
+			return rs.core.onRound(sc.Name, generation, round)
+		})
+	r.Note = func(i int, res checks.Result) { rs.core.onNote(sc.Name, generation, i, res) }
+	r.Lost = func(i int, err error) { rs.core.onHintsLost(sc.Name, sc.Checks[i].Name, err) }
+	r.Beat = beat
+	ctx, cancel := context.WithCancel(ctx)
+	run := &running{cancel: cancel}
+	run.done.Go(func() {
+		defer forget()
+		ts := tasks{failed: rs.core.onTaskFailed}
+		ts.start(ctx, loop{name: "checks of " + sc.Name, run: r.Run})
+		ts.wg.Wait()
+	})
+	rs.byID[sc.Name] = run
+}
+
+// stop ends the checks of a service and waits for them.
+func (rs *runners) stop(name string) {
+	if run := rs.byID[name]; run != nil {
+		run.cancel()
+		run.done.Wait()
+		delete(rs.byID, name)
+	}
+}
+
+// stopAll ends all checks and waits for them.
+func (rs *runners) stopAll() {
+	for _, run := range rs.byID {
+		run.cancel()
+	}
+	for name := range rs.byID {
+		rs.stop(name)
+	}
+}
+
+// probesOf makes the checkers of a service.
+func probesOf(sc config.Service) ([]checks.Probe, error) {
+	probes := make([]checks.Probe, len(sc.Checks))
+	for i, cc := range sc.Checks {
+		checker, err := cc.Spec.New()
+		if err != nil {
+			return nil, fmt.Errorf("service.%s.check.%s: %w", sc.Name, cc.Name, err)
+		}
+		probes[i] = checks.Probe{Name: cc.Name, Checker: checker, Timeout: cc.Timeout}
+		if cc.Interval > sc.Health.Interval {
+			probes[i].Interval = cc.Interval
+		}
+	}
+	return probes, nil
+}
+
+// checkProbes tells whether all checks of cfg can be made.
+func checkProbes(cfg *config.Config) error {
+	var errs []error
+	for _, sc := range cfg.Services {
+		_, err := probesOf(sc)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,188 @@
+package agent
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"vouch/agent/internal/config"
+	"vouch/agent/internal/decide"
+	"vouch/agent/internal/health"
+	"vouch/agent/internal/state"
+	"vouch/checks"
+	"vouch/routers"
+)
+
+// A service is the core's record of one service.
+type service struct {
+	name       string
+	cfg        config.Service
+	generation int            // grows with each new set of checks; rounds of an older one are ignored
+	leaving    []netip.Prefix // no longer configured; withdrawn until read absent
+	removed    bool           // no longer configured at all
+	stopping   bool           // the agent stops and this service withdraws
+
+	booted   bool // no verdict yet since the boot
+	restored bool // the verdict is of an earlier run, and not yet confirmed by rounds of this one
+	confirms int  // good rounds of this run while restored
+
+	st     health.State
+	rounds uint64
+	checks []state.Check
+	drain  *decide.Drain
+
+	decision decide.Decision
+}
+
+func newService(cfg config.Service) *service {
+	return &service{name: cfg.Name, cfg: cfg, checks: checkRecords(cfg, nil)}
+}
+
+// checkRecords gives a record for each check of cfg, going on with those of old that have the same
+// name and type.
+func checkRecords(cfg config.Service, old []state.Check) []state.Check {
+	cs := make([]state.Check, len(cfg.Checks))
+	for i, cc := range cfg.Checks {
+		cs[i] = state.Check{Name: cc.Name, Type: cc.Type, OnFail: cc.OnFail, Group: cc.Group}
+		for _, o := range old {
+			if o.Name == cc.Name && o.Type == cc.Type {
+				o.OnFail, o.Group = cc.OnFail, cc.Group
+				cs[i] = o
+			}
+		}
+	}
+	return cs
+}
+
+// managed gives all prefixes that are this service's, those that are leaving too.
+func (s *service) managed() []netip.Prefix {
+	if s.removed {
+		return s.leaving
+	}
+	return slices.Concat(s.cfg.Prefixes, s.leaving)
+}
+
+// wants says what one prefix ought to be. After a restart of the agent an up verdict of the earlier
+// run keeps what is announced, but announces nothing anew until rounds of this run confirm it: the
+// service may have died since.
+func (s *service) wants(p netip.Prefix, stage routers.Stage) routers.Want {
+	switch {
+	case slices.Contains(s.leaving, p):
+		return routers.Withdrawn
+	case s.restored && s.decision.Want == routers.Announced && stage < routers.Configured:
+		return routers.Keep
+	}
+	return s.decision.Want
+}
+
+// input gives all that the decision rests on.
+func (s *service) input() decide.Input {
+	in := decide.Input{Verdict: s.st.Verdict, Removed: s.removed, Booted: s.booted, Drain: s.drain, State: s.st, Rules: s.cfg.Health}
+	for _, c := range s.checks {
+		switch {
+		case c.OnFail == "warn":
+		case c.Status == checks.Failed:
+			in.Failing = append(in.Failing, c.Name+" failed: "+c.Text())
+		case c.Status == checks.Unknown:
+			in.Unknown = append(in.Unknown, c.Name+" unknown: "+c.Text())
+		}
+	}
+	return in
+}
+
+// evaluate says what results come to for the service.
+func evaluate(cfg *config.Service, results []checks.Result) health.Outcome {
+	ms := make([]health.Member, len(results))
+	for i, r := range results {
+		ms[i] = health.Member{Group: cfg.Checks[i].Group, Status: r.Status(), Counts: cfg.Checks[i].OnFail != "warn"}
+	}
+	return health.Evaluate(cfg.Require, cfg.Groups, ms)
+}
+
+// onRound takes in a round of checks and gives the time to the next one.
+func (c *core) onRound(name string, generation int, r checks.Round) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.services[name]
+	if s == nil || s.generation != generation {
+		return time.Second // of a service that was just replaced; its runner is being stopped
+	}
+	for i, res := range r.Results {
+		c.onResult(s, i, res)
+	}
+	s.rounds++
+	outcome := evaluate(&s.cfg, r.Results)
+	old := s.st
+	s.st = s.cfg.Health.Step(old, r.Start, outcome)
+	s.confirm(old.Verdict, outcome)
+	if s.st.Verdict != old.Verdict {
+		c.onVerdict(s, old.Verdict)
+	}
+	next := s.cfg.Health.Next(s.st, outcome)
+	c.settle(time.Now())
+	return next
+}
+
+// confirm ends what is special about the time before this run's own rounds decide.
+func (s *service) confirm(old health.Verdict, o health.Outcome) {
+	switch o {
+	case health.Good:
+		s.confirms++
+	case health.Bad:
+		s.confirms = 0
+	}
+	if s.st.Verdict != old || s.confirms >= s.cfg.Health.Rise {
+		s.restored = false
+	}
+	if s.st.Verdict != health.Unknown {
+		s.booted = false
+	}
+}
+
+func (c *core) onVerdict(s *service, old health.Verdict) {
+	level, why := "info", fmt.Sprintf("%d good rounds in a row", s.st.Good)
+	if s.st.Verdict == health.Down {
+		level, why = "warn", fmt.Sprintf("%d bad rounds in a row", s.st.Bad)
+		for _, f := range s.input().Failing {
+			why += "; " + f
+		}
+	}
+	c.event(state.Event{Level: level, Kind: state.KindVerdict, Service: s.name,
+		Text: fmt.Sprintf("%s (was %s): %s", s.st.Verdict, old, why)})
+}
+
+// onNote takes in a result that belongs to no round.
+func (c *core) onNote(name string, generation, i int, r checks.Result) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.services[name]; s != nil && s.generation == generation {
+		c.onResult(s, i, r)
+	}
+}
+
+// onResult updates one check's record and tells when its status changed.
+func (c *core) onResult(s *service, i int, r checks.Result) {
+	if i >= len(s.checks) || r.Start.IsZero() || r.Start.Equal(s.checks[i].Last) {
+		return
+	}
+	k := &s.checks[i]
+	oldStatus, first := k.Status, k.Last.IsZero()
+	k.Last, k.Took, k.Status, k.Reason, k.Detail = r.Start, r.Took, r.Status(), r.Reason(), state.DetailOf(r.Err)
+	if k.Status == oldStatus && !first {
+		return
+	}
+	before := k.Since
+	k.Since = r.Start
+	if first && k.Status == checks.OK {
+		return
+	}
+	e := state.Event{Level: "info", Kind: state.KindCheck, Service: s.name, Check: k.Name, Reason: string(k.Reason), Text: "ok"}
+	if !before.IsZero() && k.Status == checks.OK {
+		e.Text = fmt.Sprintf("ok again after %s %s", r.Start.Sub(before).Round(time.Millisecond), oldStatus)
+	}
+	if k.Status != checks.OK {
+		e.Level, e.Text = "warn", fmt.Sprintf("%s: %s", k.Status, k.Text())
+	}
+	c.event(e)
+}

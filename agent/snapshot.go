@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"vouch/agent/internal/state"
+)
+
+// snapshot gives all that is known now, sharing nothing with the core that may still change.
+func (c *core) snapshot(now time.Time) *state.Snapshot {
+	snap := c.head
+	snap.Time = now
+	snap.Services = make([]state.Service, 0, len(c.services))
+	for _, name := range slices.Sorted(maps.Keys(c.services)) {
+		snap.Services = append(snap.Services, c.snapshotOf(c.services[name]))
+	}
+	snap.Problems = []string{}
+	for _, about := range slices.Sorted(maps.Keys(c.problems)) {
+		snap.Problems = append(snap.Problems, c.problems[about])
+	}
+	return &snap
+}
+
+func (c *core) snapshotOf(s *service) state.Service {
+	out := state.Service{Name: s.name, Verdict: s.st.Verdict, Since: s.st.Since, Good: s.st.Good, Bad: s.st.Bad,
+		Rise: s.cfg.Health.Rise, Fall: s.cfg.Health.Fall, Rounds: s.rounds, LastRound: s.st.LastRound, HoldUntil: s.st.HoldUntil,
+		Removed: s.removed, Decision: s.decision, Checks: slices.Clone(s.checks), Prefixes: []state.Prefix{}}
+	if s.drain != nil {
+		d := *s.drain
+		out.Drain = &d
+	}
+	for _, p := range s.managed() {
+		out.Prefixes = append(out.Prefixes, c.prefix(p).snapshot())
+	}
+	return out
+}
+
+func (ps *prefix) snapshot() state.Prefix {
+	out := state.Prefix{Prefix: ps.Prefix.String(), Want: ps.want, Stage: ps.Stage, Peers: slices.Clone(ps.Peers), Detail: state.Clean(ps.Detail),
+		Read: ps.read, Since: ps.since}
+	if o := ps.out; o != nil {
+		out.Diverged, out.Doing, out.Attempts, out.Next = o.Since, o.Doing, o.Attempts, o.Next
+		if o.Err != nil {
+			out.Error = state.Clean(o.Err.Error())
+		}
+	}
+	return out
+}

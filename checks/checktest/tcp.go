@@ -1,0 +1,70 @@
+package checktest
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+)
+
+// TCP starts a server on host, such as "127.0.0.1", that calls serve for each connection, in a
+// goroutine of its own, and closes the connection when serve returns. A nil serve never accepts, like
+// a process that hangs. It ends with the test: serve is to return soon once its connection fails.
+func TCP(tb testing.TB, host string, serve func(net.Conn)) netip.AddrPort {
+	tb.Helper()
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		tb.Fatalf("no tcp port on %s: %v", host, err)
+	}
+	if serve == nil {
+		tb.Cleanup(func() { ln.Close() })
+		return ln.Addr().(*net.TCPAddr).AddrPort()
+	}
+	var mu sync.Mutex
+	var all []net.Conn
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			all = append(all, conn)
+			mu.Unlock()
+			wg.Go(func() {
+				defer conn.Close()
+				serve(conn)
+			})
+		}
+	})
+	tb.Cleanup(func() {
+		ln.Close()
+		mu.Lock()
+		for _, conn := range all {
+			conn.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+	return ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// Reset ends a connection so that the other side sees a reset, not an end.
+func Reset(conn net.Conn) {
+	if c, ok := conn.(*net.TCPConn); ok {
+		_ = c.SetLinger(0)
+	}
+	conn.Close()
+}
+
+// Closed gives an address of host on which nobody listens: a port that was free a moment ago.
+func Closed(tb testing.TB, host string) netip.AddrPort {
+	tb.Helper()
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		tb.Fatalf("no tcp port on %s: %v", host, err)
+	}
+	defer ln.Close()
+	return ln.Addr().(*net.TCPAddr).AddrPort()
+}

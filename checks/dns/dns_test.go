@@ -1,0 +1,311 @@
+package dns
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"vouch/checks"
+	"vouch/checks/checktest"
+)
+
+// probe validates the spec and checks once, for at most five seconds.
+func probe(t *testing.T, s Spec) error {
+	t.Helper()
+	return probeFor(t, s, 5*time.Second)
+}
+
+func probeFor(t *testing.T, s Spec, d time.Duration) error {
+	t.Helper()
+	if ps := s.Validate(); ps != nil {
+		t.Fatalf("problems: %+v", ps)
+	}
+	c, err := s.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	return c.Check(ctx)
+}
+
+// want checks the reason of a failure, and that its text holds each of the words.
+func want(t *testing.T, err error, reason checks.Reason, words ...string) {
+	t.Helper()
+	if reason == "" {
+		if err != nil {
+			t.Errorf("failed: %v", err)
+		}
+		return
+	}
+	var f *checks.Failure
+	if !errors.As(err, &f) || f.Reason != reason {
+		t.Errorf("got %v, want reason %s", err, reason)
+		return
+	}
+	for _, w := range words {
+		if !strings.Contains(f.Error(), w) {
+			t.Errorf("%q does not say %q", f, w)
+		}
+	}
+}
+
+func accept(t *testing.T, v any) (a Accept) {
+	t.Helper()
+	if err := a.UnmarshalTOML(v); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+var (
+	ok      = checktest.Answer(dns.RcodeSuccess)
+	wrongID = checktest.Change(func(m *dns.Msg) { m.Id++ })
+	wrongQ  = checktest.Change(func(m *dns.Msg) { m.Question[0].Qtype = dns.TypeMX })
+	garbage = checktest.Bytes(func([]byte) []byte { return []byte("garbage") })
+	half    = checktest.Bytes(func(b []byte) []byte { return b[:len(b)/2] })
+	noQR    = checktest.Change(func(m *dns.Msg) { m.Response = false })
+	notify  = checktest.Change(func(m *dns.Msg) { m.Opcode = dns.OpcodeNotify })
+	bareErr = checktest.Change(func(m *dns.Msg) { m.Rcode, m.Question, m.Answer = dns.RcodeFormatError, nil, nil })
+	bareOK  = checktest.Change(func(m *dns.Msg) { m.Question = nil })
+	upper   = checktest.Change(func(m *dns.Msg) { m.Question[0].Name = strings.ToUpper(m.Question[0].Name) })
+)
+
+// tooMuch is a whole and valid answer larger than the check reads.
+func tooMuch(w dns.ResponseWriter, q *dns.Msg) {
+	checktest.Change(func(m *dns.Msg) {
+		for range 40 {
+			m.Answer = append(m.Answer, &dns.TXT{Txt: []string{strings.Repeat("x", 200)},
+				Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeTXT, Class: dns.ClassINET}})
+		}
+	})(w, q)
+}
+
+func TestAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		udp, tcp dns.HandlerFunc
+		reason   checks.Reason
+		words    []string
+	}{
+		"noerror":              {udp: ok},
+		"servfail":             {udp: checktest.Answer(dns.RcodeServerFailure)},
+		"refused":              {udp: checktest.Answer(dns.RcodeRefused)},
+		"id, then right":       {udp: checktest.Each(wrongID, wrongID, ok)},
+		"question, then ok":    {udp: checktest.Each(wrongQ, ok)},
+		"garbage, then ok":     {udp: checktest.Each(garbage, half, noQR, notify, ok)},
+		"elsewhere, then ok":   {udp: checktest.Each(checktest.Elsewhere(), ok)},
+		"bare formerr":         {udp: bareErr},
+		"case of the name":     {udp: upper},
+		"trailing bytes":       {udp: checktest.Bytes(func(b []byte) []byte { return append(b, 0, 0) })},
+		"only another id":      {wrongID, nil, checks.ReasonTimeout, []string{"no answer from 127.0.0.1:", "1 reply with another id was dropped"}},
+		"only ids":             {checktest.Each(wrongID, wrongID), nil, checks.ReasonTimeout, []string{"2 replies with another id were dropped"}},
+		"only other question":  {wrongQ, nil, checks.ReasonTimeout, []string{"1 reply to another question was dropped"}},
+		"only garbage":         {checktest.Each(garbage, half, noQR, notify), nil, checks.ReasonTimeout, []string{"4 messages that are no DNS reply"}},
+		"noerror, no question": {bareOK, nil, checks.ReasonTimeout, []string{"another question"}},
+		"only elsewhere":       {checktest.Elsewhere(), nil, checks.ReasonTimeout, []string{"no answer"}},
+		"silent":               {checktest.Silent(), nil, checks.ReasonTimeout, []string{"no answer"}},
+		"port closed":          {nil, ok, checks.ReasonRefused, nil},
+		"truncated":            {udp: checktest.Truncated(), tcp: ok},
+		"truncated, cut":       {udp: checktest.Bytes(func(b []byte) []byte { b[2] |= 2; return b[:len(b)-20] }), tcp: ok},
+		"larger than read":     {udp: tooMuch, tcp: tooMuch},
+		"tcp refused":          {checktest.Truncated(), nil, checks.ReasonRefused, []string{"tcp fallback"}},
+		"tcp truncated":        {checktest.Truncated(), checktest.Truncated(), checks.ReasonProtocol, []string{"tcp fallback: the answer over tcp is truncated"}},
+		"tcp silent":           {checktest.Truncated(), checktest.Silent(), checks.ReasonTimeout, []string{"tcp fallback: no answer"}},
+		"tcp closes":           {checktest.Truncated(), checktest.Close(), checks.ReasonProtocol, []string{"tcp fallback: the connection was closed"}},
+		"tcp other id":         {checktest.Truncated(), wrongID, checks.ReasonTimeout, []string{"tcp fallback", "1 reply with another id"}},
+		"tcp servfail":         {udp: checktest.Truncated(), tcp: checktest.Answer(dns.RcodeServerFailure)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := checktest.DNS(t, "127.0.0.1", c.udp, c.tcp)
+			d := 5 * time.Second
+			if c.reason == checks.ReasonTimeout {
+				d = 200 * time.Millisecond
+			}
+			start := time.Now()
+			want(t, probeFor(t, Spec{Server: at.String()}, d), c.reason, c.words...)
+			if took := time.Since(start); took > d+2*time.Second {
+				t.Errorf("took %s", took)
+			}
+		})
+	}
+}
+
+func TestOverTCP(t *testing.T) {
+	for name, c := range map[string]struct {
+		tcp    dns.HandlerFunc
+		reason checks.Reason
+		words  []string
+	}{
+		"noerror":        {tcp: ok},
+		"large":          {tcp: tooMuch},
+		"id, then right": {tcp: checktest.Each(wrongID, garbage, ok)},
+		"truncated":      {checktest.Truncated(), checks.ReasonProtocol, []string{"over tcp is truncated"}},
+		"closed":         {nil, checks.ReasonRefused, nil},
+		"closes":         {checktest.Close(), checks.ReasonProtocol, []string{"closed before an answer"}},
+		"garbage, close": {checktest.Each(garbage, checktest.Close()), checks.ReasonProtocol, []string{"closed before an answer; 1 message"}},
+		"silent":         {checktest.Silent(), checks.ReasonTimeout, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := checktest.DNS(t, "127.0.0.1", nil, c.tcp) // no udp: nothing falls back to it
+			d := 5 * time.Second
+			if c.reason == checks.ReasonTimeout {
+				d = 200 * time.Millisecond
+			}
+			err := probeFor(t, Spec{Server: at.String(), Proto: "tcp"}, d)
+			want(t, err, c.reason, c.words...)
+			if err != nil && strings.Contains(err.Error(), "fallback") {
+				t.Errorf("no fallback was made: %v", err)
+			}
+		})
+	}
+}
+
+func TestAccept(t *testing.T) {
+	list := []any{"NOERROR", "nxdomain"}
+	for rcode, reason := range map[int]checks.Reason{
+		dns.RcodeSuccess: "", dns.RcodeNameError: "",
+		dns.RcodeServerFailure: checks.ReasonStatus, dns.RcodeRefused: checks.ReasonStatus, dns.RcodeFormatError: checks.ReasonStatus, 11: checks.ReasonStatus,
+	} {
+		at := checktest.DNS(t, "127.0.0.1", checktest.Answer(rcode), nil)
+		err := probe(t, Spec{Server: at.String(), Accept: accept(t, list)})
+		if reason == "" {
+			want(t, err, "")
+		} else {
+			want(t, err, reason, "rcode "+rcodeName(rcode), `["NOERROR", "NXDOMAIN"]`)
+		}
+		want(t, probe(t, Spec{Server: at.String(), Accept: accept(t, "any")}), "")
+	}
+}
+
+func TestIPv6(t *testing.T) {
+	at := checktest.DNS(t, "::1", checktest.Truncated(), ok)
+	want(t, probe(t, Spec{Server: at.String(), Source: "::1"}), "")
+}
+
+// What is asked is what was configured, from a new port and with a new id each time.
+func TestQuestion(t *testing.T) {
+	var mu sync.Mutex
+	var got []*dns.Msg
+	var from []string
+	at := checktest.DNS(t, "127.0.0.1", func(w dns.ResponseWriter, q *dns.Msg) {
+		mu.Lock()
+		got, from = append(got, q), append(from, w.RemoteAddr().String())
+		mu.Unlock()
+		ok(w, q)
+	}, nil)
+	no := false
+	want(t, probe(t, Spec{Server: at.String()}), "")
+	want(t, probe(t, Spec{Server: at.String(), Name: "id.server", Qtype: "txt", Class: "ch", RecursionDesired: &no, Source: "127.0.0.9"}), "")
+	mu.Lock()
+	defer mu.Unlock()
+	if q := got[0]; q.Question[0] != (dns.Question{Name: ".", Qtype: dns.TypeNS, Qclass: dns.ClassINET}) || !q.RecursionDesired {
+		t.Errorf("by default: %s", q)
+	}
+	if opt := got[0].IsEdns0(); opt == nil || opt.UDPSize() != 1232 {
+		t.Errorf("EDNS: %v", opt)
+	}
+	if q := got[1]; q.Question[0] != (dns.Question{Name: "id.server.", Qtype: dns.TypeTXT, Qclass: dns.ClassCHAOS}) || q.RecursionDesired {
+		t.Errorf("as configured: %s", q)
+	}
+	if !strings.HasPrefix(from[1], "127.0.0.9:") || from[0] == from[1] {
+		t.Errorf("asked from %q", from)
+	}
+	if got[0].Id == got[1].Id {
+		t.Errorf("the same id twice: %d (once in 65536 runs by chance)", got[0].Id)
+	}
+}
+
+func TestSourceMissing(t *testing.T) {
+	at := checktest.DNS(t, "127.0.0.1", ok, ok)
+	for _, proto := range []string{"udp", "tcp"} {
+		want(t, probe(t, Spec{Server: at.String(), Proto: proto, Source: "192.0.2.77"}),
+			checks.ReasonUnreachable, "the source address 192.0.2.77 is not on this node")
+	}
+}
+
+// A check that is broken off says so soon, and not that the server failed.
+func TestBrokenOff(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	at := checktest.DNS(t, "127.0.0.1", func(dns.ResponseWriter, *dns.Msg) { asked <- struct{}{} }, nil)
+	s := Spec{Server: at.String()}
+	if ps := s.Validate(); ps != nil {
+		t.Fatal(ps)
+	}
+	c, err := s.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Check(ctx) }()
+	<-asked
+	cancel()
+	select {
+	case err := <-ended:
+		want(t, err, checks.ReasonUnknown)
+	case <-time.After(5 * time.Second):
+		t.Fatal("goes on after its context ended")
+	}
+}
+
+// Every socket is closed, whatever the answer.
+func TestNoDescriptorIsLeft(t *testing.T) {
+	at := checktest.DNS(t, "127.0.0.1", checktest.Truncated(), nil)
+	closed := checktest.DNS(t, "127.0.0.1", nil, ok)
+	count := func() int {
+		es, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(es)
+	}
+	before := count()
+	for range 200 {
+		for _, s := range []Spec{{Server: at.String()}, {Server: closed.String()}, {Server: closed.String(), Proto: "tcp"}} {
+			_ = probe(t, s)
+		}
+	}
+	if after := count(); after > before+5 {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	s := Spec{Server: "::ffff:10.53.53.53"}
+	if ps := s.Validate(); ps != nil {
+		t.Fatal(ps)
+	}
+	if got := s.Targets(); len(got) != 1 || got[0] != netip.MustParseAddr("10.53.53.53") {
+		t.Errorf("targets %v", got)
+	}
+	var _ checks.Targeter = &s
+}
+
+func BenchmarkCheck(b *testing.B) {
+	at := checktest.DNS(b, "127.0.0.1", ok, nil)
+	s := Spec{Server: at.String()}
+	if ps := s.Validate(); ps != nil {
+		b.Fatal(ps)
+	}
+	c, err := s.New()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		ctx, cancel := context.WithTimeout(b.Context(), time.Second)
+		if err := c.Check(ctx); err != nil {
+			b.Fatal(err)
+		}
+		cancel()
+	}
+}

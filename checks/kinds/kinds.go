@@ -1,0 +1,34 @@
+// Package kinds is the table of the kinds of checks there are.
+package kinds
+
+import (
+	"maps"
+	"slices"
+
+	"vouch/checks"
+	"vouch/checks/address"
+	"vouch/checks/dns"
+	"vouch/checks/program"
+	"vouch/checks/route"
+	"vouch/checks/tcp"
+)
+
+var kinds = map[string]func() checks.Spec{
+	"address": func() checks.Spec { return new(address.Spec) },
+	"dns":     func() checks.Spec { return new(dns.Spec) },
+	"exec":    func() checks.Spec { return new(program.Spec) },
+	"route":   func() checks.Spec { return new(route.Spec) },
+	"tcp":     func() checks.Spec { return new(tcp.Spec) },
+}
+
+// New gives an empty Spec of the kind that a check's type names, and whether there is one.
+func New(kind string) (checks.Spec, bool) {
+	f, ok := kinds[kind]
+	if !ok {
+		return nil, false
+	}
+	return f(), true
+}
+
+// Names gives the types there are, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(kinds)) }

@@ -1,0 +1,90 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestEndpoint(t *testing.T) {
+	for s, want := range map[string]string{
+		"127.0.0.1": "127.0.0.1:53", "::1": "[::1]:53", "[::1]": "[::1]:53", "[::1]:5": "[::1]:5", "1.2.3.4:5": "1.2.3.4:5",
+		"::ffff:1.2.3.4": "1.2.3.4:53", "[::ffff:1.2.3.4]:5": "1.2.3.4:5",
+		"": "", "localhost": "", "localhost:53": "", "1.2.3.4:": "", "1.2.3.4:0": "", ":53": "", "[::1": "", "::1]": "", "[1.2.3.4": "",
+		"0.0.0.0": "", "::": "", "224.0.0.1": "", "1.2.3.4/32": "", " 1.2.3.4": "", "[[::1]]": "", "[::1]x": "",
+	} {
+		got, err := Endpoint(s, 53)
+		if want == "" && err == nil || want != "" && (err != nil || got != netip.MustParseAddrPort(want)) {
+			t.Errorf("%q: %v, %v, want %q", s, got, err, want)
+		}
+	}
+	if _, err := Endpoint("127.0.0.1", 0); err == nil {
+		t.Error("no port and no default is accepted")
+	}
+}
+
+func TestNetFailure(t *testing.T) {
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	op := func(err error) error {
+		return &net.OpError{Op: "read", Net: "udp", Source: &net.UDPAddr{Port: 4711}, Err: os.NewSyscallError("read", err)}
+	}
+	for _, c := range []struct {
+		ctx  context.Context
+		err  error
+		want string
+	}{
+		{t.Context(), op(syscall.ECONNREFUSED), "refused: read: connection refused"},
+		{t.Context(), op(syscall.ECONNRESET), "refused: read: connection reset by peer"},
+		{t.Context(), op(syscall.EPIPE), "refused: read: broken pipe"},
+		{t.Context(), op(syscall.ENETUNREACH), "unreachable: read: network is unreachable"},
+		{t.Context(), op(syscall.EHOSTUNREACH), "unreachable: read: no route to host"},
+		{t.Context(), op(syscall.EADDRNOTAVAIL), "unreachable: read: cannot assign requested address"},
+		{t.Context(), op(syscall.EPERM), "error: read: operation not permitted"},
+		{t.Context(), &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, "timeout: late"},
+		{t.Context(), context.DeadlineExceeded, "timeout: late"},
+		{t.Context(), op(syscall.ETIMEDOUT), "timeout: late"},
+		{t.Context(), fmt.Errorf("x: %w", &Failure{Reason: ReasonAbsent}), "absent"},
+		{canceled, op(syscall.ECONNREFUSED), "unknown: broken off: context canceled"},
+	} {
+		if got := NetFailure(c.ctx, "late", c.err).Error(); got != c.want {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
+	}
+}
+
+// A connection has a deadline also when its context has none, and is closed by release.
+func TestDial(t *testing.T) {
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pc.Close()
+	at := pc.LocalAddr().(*net.UDPAddr).AddrPort()
+	ctx, cancel := context.WithCancel(context.Background())
+	conn, release, err := Dial(ctx, "udp", netip.MustParseAddr("127.0.0.5"), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().String(); got != "127.0.0.5" {
+		t.Errorf("from %s", got)
+	}
+	start := time.Now()
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read after the end of ctx: %v", err)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("the end of ctx was seen after %s", took)
+	}
+	release()
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("read after release: %v", err)
+	}
+}

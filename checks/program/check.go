@@ -1,0 +1,101 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"vouch/checks"
+	"vouch/routers/command"
+)
+
+const (
+	envService = "ANYCAST_SERVICE"
+	envCheck   = "ANYCAST_CHECK"
+	// maxOutput is kept of what the program writes, from the end, where its last line is.
+	maxOutput = 4 << 10
+	// maxLine bounds what is shown of that line, in characters.
+	maxLine = 200
+)
+
+type checker struct {
+	name    string
+	argv    []string
+	env     []string
+	unknown []int
+}
+
+// String gives such as "exec /usr/lib/nagios/plugins/check_dns -H localhost".
+func (c *checker) String() string { return "exec " + c.name }
+
+// Check runs the program once. It returns when the program has ended and all of its process group is
+// gone; one that cannot be killed holds it up beyond its context.
+func (c *checker) Check(ctx context.Context) error {
+	start := time.Now()
+	out, err := command.Run(ctx, command.Spec{
+		Path: c.argv[0], Args: c.argv[1:], Env: c.env, MaxOutput: maxOutput, Tail: true,
+	})
+	line := lastLine(out)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return &checks.Failure{Reason: checks.ReasonExec, Err: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &checks.Failure{Reason: checks.ReasonTimeout,
+			Detail: with("killed after "+time.Since(start).Round(time.Millisecond).String(), line)}
+	case err != nil:
+		return &checks.Failure{Reason: checks.ReasonUnknown, Detail: "broken off", Err: err}
+	case out.Signal != 0:
+		return &checks.Failure{Reason: checks.ReasonStatus, Detail: with("killed by "+unix.SignalName(out.Signal), line)}
+	case out.Code == 0:
+		return nil
+	case slices.Contains(c.unknown, out.Code):
+		return &checks.Failure{Reason: checks.ReasonUnknown, Detail: with(fmt.Sprintf("exit status %d", out.Code), line)}
+	}
+	return &checks.Failure{Reason: checks.ReasonStatus, Detail: with(fmt.Sprintf("exit status %d", out.Code), line)}
+}
+
+func with(what, line string) string {
+	if line == "" {
+		return what
+	}
+	return what + ": " + line
+}
+
+// lastLine gives the last line of the output that says something: of stdout, where plugins speak, or
+// else of stderr.
+func lastLine(out command.Output) string {
+	for _, b := range [][]byte{out.Stdout, out.Stderr} {
+		lines := strings.FieldsFunc(string(b), func(r rune) bool { return r == '\n' || r == '\r' })
+		for _, l := range slices.Backward(lines) {
+			if l = clean(l); l != "" {
+				return l
+			}
+		}
+	}
+	return ""
+}
+
+// clean makes one printable line of at most maxLine characters.
+func clean(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r), r == utf8.RuneError:
+			return -1
+		}
+		return r
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	if utf8.RuneCountInString(s) > maxLine {
+		s = string([]rune(s)[:maxLine]) + "…"
+	}
+	return s
+}

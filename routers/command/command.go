@@ -1,0 +1,133 @@
+// Package command runs one program at a time for whoever may not run programs himself: in a process
+// group of its own that never outlives the call, with capped output and a minimal environment.
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// defaultOutput is kept of each stream unless the Spec says otherwise.
+	defaultOutput = 64 << 10
+	// pipeDelay is how long a process that left the group may hold our ends of its pipes.
+	pipeDelay = 100 * time.Millisecond
+	// defaultPath serves when the agent itself was started without a PATH.
+	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+)
+
+// A Spec says what to run.
+type Spec struct {
+	Path      string   // absolute, or a name looked up in PATH
+	Args      []string // without the program's name
+	Env       []string // "KEY=value", added to PATH, LANG=C and LC_ALL=C; the last of a key counts
+	Stdin     string   // what it reads; empty: /dev/null
+	MaxOutput int      // bytes kept of each stream; 0: 64 KiB
+	Tail      bool     // keep the last MaxOutput bytes, not the first
+}
+
+// An Output is what a program left.
+type Output struct {
+	Stdout, Stderr []byte
+	Truncated      bool           // more was written to a stream than was kept
+	Code           int            // the exit status; -1: it was killed or never ran
+	Signal         syscall.Signal // what killed it; 0: nothing did
+}
+
+// Run runs the program to its end, in the namespaces of the calling thread. When ctx ends the whole
+// process group is killed (SIGKILL), and when the program exits so are the children it left behind;
+// a child that made itself a group of its own escapes, but does not delay the return. The program is
+// killed also when the agent dies. Output beyond the cap is read and dropped, so that it never blocks
+// the program.
+//
+// The error says that the program could not be started (it wraps the cause), or that ctx ended first
+// (it wraps ctx.Err()); a non-zero exit status is no error. Run returns only once the program is
+// gone: one that cannot be killed (it changed its user, or sleeps in the kernel) holds it up, and it
+// is for the caller not to wait then. Safe for concurrent use.
+func Run(ctx context.Context, s Spec) (Output, error) {
+	if err := ctx.Err(); err != nil {
+		return Output{Code: -1}, fmt.Errorf("%s: %w", s.Path, err)
+	}
+	// The death signal is sent when the thread that forked ends, so that thread must live as long.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	limit := cmp.Or(s.MaxOutput, defaultOutput)
+	stdout, stderr := &capped{max: limit, tail: s.Tail}, &capped{max: limit, tail: s.Tail}
+	c := build(s)
+	c.Stdout, c.Stderr = stdout, stderr
+	if err := c.Start(); err != nil {
+		return Output{Code: -1}, startError(s.Path, err)
+	}
+	cut := waitGroup(ctx, c.Process.Pid)
+	err := c.Wait()
+	out := Output{
+		Stdout: stdout.bytes(), Stderr: stderr.bytes(),
+		Truncated: stdout.cut || stderr.cut,
+		Code:      c.ProcessState.ExitCode(),
+	}
+	if c.ProcessState != nil { // nil: somebody else reaped it, and err says so
+		if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			out.Signal = ws.Signal()
+		}
+	}
+	if cut {
+		return out, fmt.Errorf("%s: %w", s.Path, ctx.Err())
+	}
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
+		return out, fmt.Errorf("%s: %w", s.Path, err)
+	}
+	return out, nil
+}
+
+func build(s Spec) *exec.Cmd {
+	c := exec.Command(s.Path, s.Args...)
+	c.Env = append([]string{"PATH=" + cmp.Or(os.Getenv("PATH"), defaultPath), "LANG=C", "LC_ALL=C"}, s.Env...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	c.WaitDelay = pipeDelay
+	if s.Stdin != "" {
+		c.Stdin = strings.NewReader(s.Stdin)
+	}
+	return c
+}
+
+// startError names the program once, whatever os/exec put around the cause.
+func startError(path string, err error) error {
+	var pe *os.PathError
+	var ee *exec.Error
+	switch {
+	case errors.As(err, &pe):
+		err = pe.Err
+	case errors.As(err, &ee):
+		err = ee.Err
+	}
+	return fmt.Errorf("cannot start %s: %w", path, err)
+}
+
+// waitGroup waits for the leader of a process group and leaves nobody alive in it. It reports
+// whether ctx ended first. The dead leader is not reaped here: as long as it is not, its number
+// cannot pass to another group, so the kill meets nobody else.
+func waitGroup(ctx context.Context, pid int) (cut bool) {
+	killed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(killed)
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
+	})
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	if cut = !stop(); cut {
+		<-killed
+		return cut
+	}
+	_ = syscall.Kill(-pid, syscall.SIGKILL)
+	return cut
+}

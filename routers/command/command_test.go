@@ -1,0 +1,287 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+func sh(script string, args ...string) Spec {
+	return Spec{Path: "/bin/sh", Args: append([]string{"-c", script, "sh"}, args...)}
+}
+
+// gone waits until no process has this number.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for dead := false; !dead; {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("process %d is still there: %s", pid, stat(pid))
+		case <-tick.C:
+		}
+		// Whoever adopts orphans here may be slow to reap them, and a zombie runs no more.
+		s := stat(pid)
+		dead = s == "" || s == "Z"
+	}
+}
+
+// stat gives the state letter of a process, or nothing when there is none.
+func stat(pid int) string {
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return ""
+	}
+	_, rest, _ := bytes.Cut(b, []byte(") "))
+	return string(rest[:1])
+}
+
+// zombie says whether a dead child of ours has not been reaped.
+func zombie() bool {
+	var si unix.Siginfo
+	err := unix.Waitid(unix.P_ALL, 0, &si, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+	return err == nil && si.Signo != 0
+}
+
+func pidIn(t *testing.T, b []byte) int {
+	t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil || pid < 2 {
+		t.Fatalf("output %q is not a pid: %v", b, err)
+	}
+	return pid
+}
+
+func TestRunEnds(t *testing.T) {
+	t.Setenv("PATH", "/usr/bin:/bin")
+	for name, c := range map[string]struct {
+		spec Spec
+		want Output
+	}{
+		"ok":       {sh("echo out; echo err >&2"), Output{Stdout: []byte("out\n"), Stderr: []byte("err\n")}},
+		"in PATH":  {Spec{Path: "true"}, Output{}},
+		"status":   {sh("exit 7"), Output{Code: 7}},
+		"signal":   {sh("kill -SEGV $$"), Output{Code: -1, Signal: syscall.SIGSEGV}},
+		"stdin":    {Spec{Path: "cat", Stdin: "hello"}, Output{Stdout: []byte("hello")}},
+		"unread":   {Spec{Path: "true", Stdin: strings.Repeat("x", 1<<20)}, Output{}},
+		"no stdin": {Spec{Path: "cat"}, Output{}},
+		"args":     {sh(`printf '%s|' "$@"`, "a b", "$HOME"), Output{Stdout: []byte("a b|$HOME|")}},
+		"environment": {Spec{Path: "env", Env: []string{"A=1", "LANG=de"}},
+			Output{Stdout: []byte("PATH=/usr/bin:/bin\nLC_ALL=C\nA=1\nLANG=de\n")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Run(t.Context(), c.spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(c.want, got, cmp.Transformer("text", func(b []byte) string { return string(b) })); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestRunCannotStart(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{
+		"/nonexistent/program": fs.ErrNotExist,
+		"vouch-no-such":        nil,
+		plain:                  fs.ErrPermission,
+	} {
+		out, err := Run(t.Context(), Spec{Path: path})
+		if err == nil || want != nil && !errors.Is(err, want) || strings.Count(err.Error(), path) != 1 {
+			t.Errorf("%s: error %v, want %v, naming it once", path, err, want)
+		}
+		if out.Code != -1 {
+			t.Errorf("%s: code %d, want -1", path, out.Code)
+		}
+	}
+}
+
+func TestRunOutputIsCapped(t *testing.T) {
+	const script = `i=0; while [ $i -lt 400 ]; do head -c 25000 /dev/zero | tr '\0' a; i=$((i+1)); done; printf THEEND`
+	for _, tail := range []bool{false, true} {
+		s := sh(script)
+		s.MaxOutput, s.Tail = 1000, tail
+		out, err := Run(t.Context(), s)
+		if err != nil || out.Code != 0 {
+			t.Fatalf("tail %v: %v, code %d", tail, err, out.Code)
+		}
+		if len(out.Stdout) != 1000 || !out.Truncated {
+			t.Errorf("tail %v: kept %d bytes, truncated %v", tail, len(out.Stdout), out.Truncated)
+		}
+		if strings.HasSuffix(string(out.Stdout), "THEEND") != tail {
+			t.Errorf("tail %v: kept the wrong end: …%q", tail, out.Stdout[990:])
+		}
+	}
+	s := sh("printf 12345")
+	s.MaxOutput = 5
+	for _, s.Tail = range []bool{false, true} {
+		if out, err := Run(t.Context(), s); err != nil || out.Truncated || string(out.Stdout) != "12345" {
+			t.Errorf("what just fits is not truncated: %+v, %v", out, err)
+		}
+	}
+}
+
+// A child left in the background holds the pipes: neither does it delay the return, nor does it live.
+func TestRunKillsLeftChildren(t *testing.T) {
+	start := time.Now()
+	out, err := Run(t.Context(), sh("sleep 300 & echo $!"))
+	if err != nil || out.Code != 0 {
+		t.Fatalf("%v, code %d", err, out.Code)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("took %s", took)
+	}
+	gone(t, pidIn(t, out.Stdout))
+}
+
+// One that left the group cannot be killed by its group, but delays nothing.
+func TestRunDoesNotWaitForEscaped(t *testing.T) {
+	start := time.Now()
+	mark := filepath.Join(t.TempDir(), "escaped")
+	out, err := Run(t.Context(), sh(
+		`setsid sh -c 'touch "$0"; exec sleep 300' "$1" & echo $!; while [ ! -e "$1" ]; do :; done`, mark))
+	if err != nil || out.Code != 0 {
+		t.Fatalf("%v, code %d", err, out.Code)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("took %s", took)
+	}
+	pid := pidIn(t, out.Stdout)
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	gone(t, pid)
+}
+
+func TestRunKilledByContext(t *testing.T) {
+	for name, script := range map[string]string{
+		"plain":               "echo $$; exec sleep 300",
+		"ignores SIGTERM":     "trap '' TERM INT HUP; echo $$; while :; do sleep 300; done",
+		"child holds pipes":   "sleep 300 & echo $!; wait",
+		"child ignores":       "(trap '' TERM; echo $(exec sh -c 'echo $PPID'); while :; do sleep 300; done) & wait",
+		"writes without stop": "echo $$; exec yes",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			s := sh(script)
+			s.MaxOutput = 100
+			out, err := Run(ctx, s)
+			if !errors.Is(err, context.DeadlineExceeded) || out.Code != -1 || out.Signal != syscall.SIGKILL {
+				t.Fatalf("%v, %+v", err, out)
+			}
+			if took := time.Since(start); took > 3*time.Second {
+				t.Errorf("took %s", took)
+			}
+			first, _, _ := bytes.Cut(out.Stdout, []byte("\n"))
+			gone(t, pidIn(t, first))
+		})
+	}
+}
+
+func TestRunContextAlreadyEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	mark := filepath.Join(t.TempDir(), "ran")
+	out, err := Run(ctx, sh("touch "+mark))
+	if !errors.Is(err, context.Canceled) || out.Code != -1 {
+		t.Errorf("%v, %+v", err, out)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("it was run")
+	}
+}
+
+// The group's kill must not come before the exit status is known, nor leave zombies of ours.
+func TestRunMany(t *testing.T) {
+	errs := make(chan error)
+	const n = 40
+	for i := range n {
+		go func() {
+			out, err := Run(t.Context(), sh("sleep 300 & exit "+strconv.Itoa(i)))
+			if err == nil && out.Code != i {
+				err = errors.New("code " + strconv.Itoa(out.Code) + ", want " + strconv.Itoa(i))
+			}
+			errs <- err
+		}()
+	}
+	for range n {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if zombie() {
+		t.Error("a dead child was not reaped")
+	}
+}
+
+// A killed agent cannot kill anybody; the kernel does it.
+func TestRunDiesWithAgent(t *testing.T) {
+	if file := os.Getenv("COMMAND_TEST_AGENT"); file != "" {
+		out, err := Run(t.Context(), sh(`echo $$ >"$1.new"; mv "$1.new" "$1"; exec sleep 300`, file))
+		t.Fatalf("the program ended: %+v, %v", out, err)
+	}
+	file := filepath.Join(t.TempDir(), "pid")
+	agent := exec.Command(os.Args[0], "-test.run=^TestRunDiesWithAgent$")
+	agent.Env = append(os.Environ(), "COMMAND_TEST_AGENT="+file)
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := waitPid(t, file)
+	_ = agent.Process.Kill()
+	_ = agent.Wait()
+	gone(t, pid)
+}
+
+func waitPid(t *testing.T, file string) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if b, err := os.ReadFile(file); err == nil {
+			return pidIn(t, b)
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s did not appear", file)
+		case <-tick.C:
+		}
+	}
+}
+
+func TestDefaultPath(t *testing.T) {
+	t.Setenv("PATH", "")
+	c := build(Spec{Path: "/bin/true"})
+	if c.Env[0] != "PATH="+defaultPath {
+		t.Errorf("without a PATH of ours: %q", c.Env)
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	for b.Loop() {
+		if _, err := Run(b.Context(), Spec{Path: "/bin/true"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package frr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"vouch/routers"
+)
+
+// address is the method of host prefixes on an interface.
+type address struct {
+	iface  string
+	talk   talker
+	table  view
+	kernel func(ctx context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error)
+	change func(ctx context.Context, iface string, cs []routers.Change) error
+	pace   *pacer // nil where the protocol carries any number of changes at once
+}
+
+// observe reads the kernel and the protocol's table, and asks zebra about what is on the interface and
+// yet not announced.
+func (a address) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
+	kernel, kerr := a.kernel(ctx, a.iface, ps)
+	sights, err := a.table(ctx, ps)
+	var stuck []netip.Prefix
+	for i, p := range ps {
+		if s := sights[p].stage; s != routers.Unknown && s < routers.Selected && kernel[i].Stage >= routers.Configured {
+			stuck = append(stuck, p)
+		}
+	}
+	zebra, zerr := routes(ctx, a.talk, stuck)
+	os := make([]routers.Observation, len(ps))
+	for i, p := range ps {
+		os[i] = a.judge(kernel[i], sights[p], zebra[p], zerr)
+	}
+	return os, errors.Join(kerr, err, zerr)
+}
+
+// judge joins what the kernel, the protocol's table and zebra say of one prefix. What the protocol
+// announces is announced, also without the address. The address alone is no more than configured.
+func (a address) judge(kernel routers.Observation, s sight, rs []route, zerr error) routers.Observation {
+	o := routers.Observation{Prefix: kernel.Prefix, Stage: s.stage, Peers: s.peers, Detail: s.detail}
+	switch {
+	case kernel.Stage == routers.Unknown:
+		if s.stage < routers.Selected {
+			o.Stage = routers.Unknown
+		}
+		o.Detail = join(s.detail, "the addresses cannot be read: "+kernel.Detail)
+	case s.stage == routers.Unknown:
+		o.Detail = join(s.detail, a.place(kernel))
+	case kernel.Stage == routers.Absent:
+		o.Detail = join(s.detail, kernel.Detail)
+		if s.stage >= routers.Configured {
+			o.Detail = join(s.detail, "announced although "+kernel.Detail)
+		}
+	case s.stage >= routers.Selected:
+	case zerr != nil:
+		o.Stage, o.Detail = routers.Unknown, join(a.place(kernel), "zebra cannot be asked: "+zerr.Error())
+	default:
+		o.Stage, o.Detail = a.stuck(kernel, s, rs)
+	}
+	return o
+}
+
+// stuck judges an address which is on the interface and yet not announced.
+func (a address) stuck(kernel routers.Observation, s sight, rs []route) (routers.Stage, string) {
+	switch {
+	case kernel.Stage == routers.Configured:
+		return routers.Configured, join(kernel.Detail, s.detail)
+	case connectedOn(rs, a.iface):
+		return routers.Selected, join(fmt.Sprintf("zebra has the route, but it is not announced: does the protocol cover %s on %s?", kernel.Prefix, a.iface), s.detail)
+	case len(rs) == 0:
+		return routers.Configured, join("zebra does not have the address (yet)", s.detail)
+	}
+	return routers.Configured, join(fmt.Sprintf("zebra selected the %s route for it, not that of the address", selected(rs)), s.detail)
+}
+
+// place tells what the kernel says.
+func (a address) place(kernel routers.Observation) string {
+	if kernel.Stage == routers.Absent {
+		return kernel.Detail
+	}
+	return join("the address is on "+a.iface, kernel.Detail)
+}
+
+// apply makes the changes that are still to be made, parted as OSPF needs it. One that fails stops
+// none that follow.
+func (a address) apply(ctx context.Context, cs []routers.Change) error {
+	if a.pace == nil {
+		return a.change(ctx, a.iface, cs)
+	}
+	ps := make([]netip.Prefix, len(cs))
+	for i, c := range cs {
+		ps[i] = c.Prefix
+	}
+	have, err := a.kernel(ctx, a.iface, ps)
+	if err != nil {
+		return a.change(ctx, a.iface, cs)
+	}
+	now, later, burst := plan(pending(cs, have), func(c routers.Change) bool {
+		return len(a.pace.young(ctx, []routers.Change{c})) > 0
+	})
+	failed := a.change(ctx, a.iface, now)
+	if len(later) == 0 {
+		return failed
+	}
+	if err := a.pace.wait(ctx, later, burst); err != nil {
+		return errors.Join(failed, err)
+	}
+	return errors.Join(failed, a.change(ctx, a.iface, later))
+}

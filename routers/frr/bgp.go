@@ -1,0 +1,167 @@
+package frr
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"vouch/routers"
+)
+
+// bgp reads bgpd's table.
+type bgp struct {
+	talk     talker
+	minPeers int
+	ours     func(bgpPath) bool // which local paths count
+}
+
+// A bgpPath is one path to a prefix (8.4.4). Absent flags are false.
+type bgpPath struct {
+	Valid    bool     `json:"valid"`
+	Sourced  bool     `json:"sourced"` // by this router: a network statement, or redistributed
+	Local    bool     `json:"local"`   // by a network statement
+	BestPath bestPath `json:"bestpath"`
+	Peer     struct {
+		ID string `json:"peerId"`
+	} `json:"peer"`
+}
+
+// own is whether this router itself is the source; what neighbours announce is not.
+func (p bgpPath) own() bool { return p.Sourced || p.Local }
+
+// stated is whether a network statement is the source.
+func (p bgpPath) stated() bool { return p.Local }
+
+// A bestPath is an object in the detailed form of bgpd's answers, and true in the short one.
+type bestPath bool
+
+// UnmarshalJSON reads either form.
+func (b *bestPath) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, (*bool)(b)) == nil {
+		return nil
+	}
+	var detail struct {
+		Overall bool `json:"overall"`
+	}
+	err := json.Unmarshal(data, &detail)
+	*b = bestPath(detail.Overall)
+	return err
+}
+
+// A bgpEntry is what bgpd holds of one prefix.
+type bgpEntry struct {
+	Prefix       netip.Prefix               `json:"prefix"`
+	AdvertisedTo map[string]json.RawMessage `json:"advertisedTo"` // established peers that were sent the best path
+	Paths        []bgpPath                  `json:"paths"`
+	Warning      string                     `json:"warning"`
+}
+
+func showBGP(p netip.Prefix) string {
+	afi := "ipv4"
+	if p.Addr().Is6() {
+		afi = "ipv6"
+	}
+	return fmt.Sprintf("show bgp %s unicast %s json", afi, p)
+}
+
+// view asks for each prefix, all in one session. When one answer cannot be read the others still count.
+func (b bgp) view(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix]sight, error) {
+	commands := make([]string, len(ps))
+	for i, p := range ps {
+		commands[i] = showBGP(p)
+	}
+	replies, err := ask(ctx, b.talk, "bgpd", commands...)
+	sights := make(map[netip.Prefix]sight, len(ps))
+	if err != nil {
+		for _, p := range ps {
+			sights[p] = sight{detail: err.Error()}
+		}
+		return sights, err
+	}
+	var failed error
+	for i, p := range ps {
+		entry, err := parseBGP(replies[i].Text, p)
+		if err != nil {
+			err = fmt.Errorf("bgpd: %s: %w", p, err)
+			if failed == nil {
+				failed = err
+			}
+			sights[p] = sight{detail: err.Error()}
+			continue
+		}
+		sights[p] = b.judge(entry)
+	}
+	return sights, failed
+}
+
+func parseBGP(text string, p netip.Prefix) (bgpEntry, error) {
+	var e bgpEntry
+	if err := decode(text, &e); err != nil {
+		return e, err
+	}
+	switch {
+	case strings.Contains(e.Warning, "instance not found"):
+		return e, fmt.Errorf("%w: router bgp: %s", errNotConfigured, e.Warning)
+	case e.Warning != "":
+		return e, fmt.Errorf("%w: %s", routers.ErrUnavailable, e.Warning)
+	case len(e.Paths) > 0 && e.Prefix != p:
+		return e, fmt.Errorf("%w: the answer is about another prefix: %s", routers.ErrUnavailable, excerpt(text))
+	}
+	return e, nil
+}
+
+// judge says how far this router's own path has come. Whom the prefix was sent to counts only when
+// that path is the best: otherwise it is another's path that was sent.
+func (b bgp) judge(e bgpEntry) sight {
+	i := slices.IndexFunc(e.Paths, b.ours)
+	if i < 0 {
+		return sight{stage: routers.Absent, detail: others(e.Paths)}
+	}
+	switch p := e.Paths[i]; {
+	case !p.Valid && p.Local:
+		return sight{stage: routers.Configured, detail: "the network statement has no route for it in the table (bgp network import-check): put the address on lo, or add a static route"}
+	case !p.Valid:
+		return sight{stage: routers.Configured, detail: "the path is not valid"}
+	case !bool(p.BestPath):
+		return sight{stage: routers.Configured, detail: "another path is better: " + others(e.Paths)}
+	}
+	s := sight{stage: routers.Selected, peers: slices.Sorted(maps.Keys(e.AdvertisedTo))}
+	if len(s.peers) < b.minPeers {
+		s.detail = fmt.Sprintf("sent to %d established peers, at least %d wanted", len(s.peers), b.minPeers)
+		return s
+	}
+	s.stage = routers.Advertised
+	return s
+}
+
+// others tells where paths come from that are not this router's own.
+func others(paths []bgpPath) string {
+	var from []string
+	for _, p := range paths {
+		if !p.own() {
+			from = append(from, p.Peer.ID)
+		}
+	}
+	if len(from) == 0 {
+		return ""
+	}
+	return "learned from " + strings.Join(from, ", ")
+}
+
+// running reads the daemon's configuration as it runs.
+func running(ctx context.Context, talk talker, daemon string) (string, error) {
+	replies, err := ask(ctx, talk, daemon, "show running-config")
+	if err != nil {
+		return "", err
+	}
+	if !strings.Contains(replies[0].Text, "frr version") {
+		err = errors.New("not a configuration: " + excerpt(replies[0].Text))
+		return "", fmt.Errorf("%s: show running-config: %w: %w", daemon, routers.ErrUnavailable, err)
+	}
+	return replies[0].Text, nil
+}

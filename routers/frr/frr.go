@@ -1,0 +1,193 @@
+// Package frr drives FRR: it has a prefix announced by OSPF or BGP, or not, and reads FRR's own tables
+// to tell how far the prefix has come. It was made on FRR 8.4.4; what is said of 10.3 was read there.
+//
+// A method is the way to announce:
+//
+//   - address: the host prefix is put on an interface by netlink, and OSPF or BGP takes it from there.
+//   - network: a BGP network statement.
+//   - static: a static blackhole route, which OSPF or BGP redistributes.
+//
+// Nothing is ever saved: FRR's configuration files stay the operator's.
+package frr
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"vouch/routers"
+	"vouch/routers/frr/vty"
+	"vouch/routers/rtnl"
+)
+
+// The words of Options.
+const (
+	MethodAddress = "address"
+	MethodNetwork = "network"
+	MethodStatic  = "static"
+
+	ProtocolOSPF = "ospf"
+	ProtocolBGP  = "bgp"
+
+	ViaAuto    = "auto"
+	ViaSocket  = "socket"
+	ViaCommand = "command"
+)
+
+// Options say how to drive FRR. A field left zero has the default; a word that is none of its
+// constants counts as the default too, so whoever loads the configuration refuses it.
+type Options struct {
+	Method    string        // default address
+	Protocol  string        // whose table must hold the prefix; default ospf; method network: always bgp
+	Interface string        // method address; default lo
+	Via       string        // default auto: the socket; where it is missing or denied, vtysh
+	SocketDir string        // default /run/frr
+	Vtysh     string        // the program; default vtysh, looked up in PATH
+	MinPeers  int           // bgp: established peers that must be sent the prefix; default 1
+	Timeout   time.Duration // of one question to a daemon; default 1s
+	// Unpaced says that all OSPF neighbours take any number of changes at once, since they have
+	// `timers lsa min-arrival 0`. Then nothing is kept back for their sake, see Router.Apply.
+	Unpaced bool
+}
+
+// withDefaults fills in what was left out.
+func (o Options) withDefaults() Options {
+	o.Method = cmp.Or(o.Method, MethodAddress)
+	o.Protocol = cmp.Or(o.Protocol, ProtocolOSPF)
+	if o.Method == MethodNetwork {
+		o.Protocol = ProtocolBGP
+	}
+	o.Interface = cmp.Or(o.Interface, "lo")
+	o.SocketDir = cmp.Or(o.SocketDir, "/run/frr")
+	o.Vtysh = cmp.Or(o.Vtysh, "vtysh")
+	o.MinPeers = max(o.MinPeers, 1)
+	o.Timeout = cmp.Or(o.Timeout, time.Second)
+	return o
+}
+
+// A method is one way to announce. Its observe gives one Observation for each prefix, in order.
+type method interface {
+	observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error)
+	apply(ctx context.Context, cs []routers.Change) error
+}
+
+// A view reads what a protocol's tables hold of the prefixes: one sight for each.
+type view func(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix]sight, error)
+
+// A sight is what a protocol's table says of one prefix as announced by this node itself. What
+// neighbours announce is never counted.
+type sight struct {
+	stage  routers.Stage // Unknown: the table could not be read
+	peers  []string
+	detail string
+}
+
+// Router is the driver. It holds nothing but its options: every question is a session of its own, so
+// that a daemon may restart between any two.
+type Router struct {
+	options Options
+	method  method
+}
+
+var _ routers.Watcher = (*Router)(nil)
+
+// New makes a driver; it connects to nothing yet.
+func New(o Options) *Router {
+	o = o.withDefaults()
+	return newRouter(o, newTalker(o))
+}
+
+func newRouter(o Options, talk talker) *Router {
+	var table view = ospf{talk}.view
+	if o.Protocol == ProtocolBGP {
+		table = bgp{talk, o.MinPeers, bgpPath.own}.view
+	}
+	r := &Router{options: o}
+	var pace *pacer
+	if o.Protocol != ProtocolBGP && !o.Unpaced {
+		pace = &pacer{talk}
+	}
+	switch o.Method {
+	case MethodNetwork:
+		r.method = network{talk, bgp{talk, o.MinPeers, bgpPath.stated}.view}
+	case MethodStatic:
+		r.method = static{talk, table, o.SocketDir, pace}
+	default:
+		r.method = address{o.Interface, talk, table, rtnl.ObserveAddresses, rtnl.ChangeAddresses, pace}
+	}
+	return r
+}
+
+// Observe reads the kernel, where the method needs it, and the tables of FRR's daemons. Link-state
+// databases are read whole, as they hold only what this node originates; of the tables of zebra and
+// bgpd, which may be the whole Internet's, only the prefixes are asked for, all in one session.
+// Its errors are of class routers.ErrUnavailable. It returns soon after ctx ends.
+func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
+	if len(ps) == 0 {
+		return nil, nil
+	}
+	os, err := r.method.observe(ctx, ps)
+	if err != nil {
+		err = fmt.Errorf("frr: %w", err)
+	}
+	return os, err
+}
+
+// Apply asks for the changes, withdraws first. With OSPF it can take 1.1 s, or 2.2 s at worst: a
+// neighbour drops an LSA that comes within a second of the one before, so of several addresses one is
+// kept back to carry the others along, and a lone change waits until the LSA is a second old. An answer other than success counts only when the tables, read again, are not as
+// wanted. The error is of one of the classes of package routers.
+func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
+	if len(cs) == 0 {
+		return nil
+	}
+	err := r.method.apply(ctx, cs)
+	if refusal := (*vty.Refusal)(nil); errors.As(err, &refusal) && r.asWanted(ctx, cs) {
+		return nil
+	}
+	if err != nil {
+		err = fmt.Errorf("frr: %w", err)
+	}
+	return err
+}
+
+// asWanted reads whether the changes have been made, whatever the daemon answered.
+func (r *Router) asWanted(ctx context.Context, cs []routers.Change) bool {
+	ps := make([]netip.Prefix, len(cs))
+	for i, c := range cs {
+		ps[i] = c.Prefix
+	}
+	os, err := r.method.observe(ctx, ps)
+	if err != nil {
+		return false
+	}
+	for i, c := range cs {
+		if c.Want == routers.Withdrawn && os[i].Stage != routers.Absent ||
+			c.Want == routers.Announced && os[i].Stage < routers.Configured {
+			return false
+		}
+	}
+	return true
+}
+
+// Watch wakes for changes in the kernel's tables; see rtnl.Watch. FRR itself gives no hints, so what
+// changes only within its daemons is seen by polling.
+func (r *Router) Watch(ctx context.Context, wake func()) error { return rtnl.Watch(ctx, wake) }
+
+// Goal is Advertised: every method reads a protocol's table.
+func (r *Router) Goal() routers.Stage { return routers.Advertised }
+
+// Close does nothing: no session outlives a call.
+func (r *Router) Close() error { return nil }
+
+// String names the driver, such as "frr (address on lo, ospf)".
+func (r *Router) String() string {
+	o := r.options
+	if _, ok := r.method.(address); ok {
+		return fmt.Sprintf("frr (address on %s, %s)", o.Interface, o.Protocol)
+	}
+	return fmt.Sprintf("frr (%s, %s)", o.Method, o.Protocol)
+}

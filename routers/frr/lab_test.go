@@ -1,0 +1,243 @@
+package frr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"vouch/routers"
+	"vouch/routers/lab"
+
+	"golang.org/x/sys/unix"
+)
+
+// patience is how long a test waits for a state. Neighbours find each other within seconds, and an
+// LSA that a neighbour dropped comes again within ten.
+const patience = 30 * time.Second
+
+// A bench is a driver on a node of a lab.
+type bench struct {
+	testing.TB
+	node *lab.Node
+	frr  *lab.FRR
+	r    *Router
+}
+
+func (b *bench) observe(ps ...netip.Prefix) (os []routers.Observation, err error) {
+	_ = b.node.Do(func() error { os, err = b.r.Observe(b.Context(), ps); return nil })
+	return os, err
+}
+
+func (b *bench) apply(cs ...routers.Change) {
+	b.Helper()
+	if err := b.node.Do(func() error { return b.r.Apply(b.Context(), cs) }); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// await waits until all prefixes are at the stage.
+func (b *bench) await(stage routers.Stage, ps ...netip.Prefix) []routers.Observation {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	var os []routers.Observation
+	err := lab.Wait(ctx, fmt.Sprintf("%s to be %s", ps, stage), 5*time.Millisecond, func() (bool, error) {
+		var err error
+		if os, err = b.observe(ps...); err != nil && stage != routers.Unknown {
+			return false, err
+		}
+		return !slices.ContainsFunc(os, func(o routers.Observation) bool { return o.Stage != stage }), nil
+	})
+	if err != nil {
+		b.Fatalf("%v: %+v", err, os)
+	}
+	return os
+}
+
+// hops waits until the core does, or does not, send the prefix to a next hop.
+func (b *bench) hops(core *lab.Node, p netip.Prefix, via netip.Addr, want bool) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	err := lab.Wait(ctx, fmt.Sprintf("the core's next hop %s to %s: %v", via, p, want), time.Millisecond, func() (bool, error) {
+		found, err := core.NextHops(p)
+		return err == nil && slices.Contains(found, via) == want, err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// unavailable wants all prefixes unknown, with a detail that says why, soon.
+func (b *bench) unavailable(part string, ps ...netip.Prefix) {
+	b.Helper()
+	start := time.Now()
+	os, err := b.observe(ps...)
+	if !errors.Is(err, routers.ErrUnavailable) {
+		b.Errorf("error %v", err)
+	}
+	for _, o := range os {
+		if o.Stage != routers.Unknown || !strings.Contains(o.Detail, part) {
+			b.Errorf("%s: %v, %q", o.Prefix, o.Stage, o.Detail)
+		}
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		b.Errorf("took %v", took)
+	}
+}
+
+// asNobody runs f without root's rights to files, in the node.
+func (b *bench) asNobody(f func()) {
+	b.Helper()
+	err := b.node.Do(func() error {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if err := errors.Join(unix.Setfsgid(65534), unix.Setfsuid(65534)); err != nil {
+			return err
+		}
+		f()
+		return errors.Join(unix.Setfsuid(0), unix.Setfsgid(0))
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func ospfLab(t testing.TB, o lab.AnycastOptions, options Options) (*lab.AnycastLab, *bench) {
+	o.NoUnbound = true
+	l := lab.OpenAnycast(t, o)
+	n := l.Nodes[0]
+	options.SocketDir = n.FRR.SocketDir()
+	return l, &bench{t, n.Node, n.FRR, New(options)}
+}
+
+// The address of both families, by OSPF: it comes, stays when asked for again, and goes, at the core.
+func TestLabAddress(t *testing.T) {
+	l, b := ospfLab(t, lab.AnycastOptions{IPv6: true}, Options{})
+	n := l.Nodes[0]
+	ps := []netip.Prefix{lab.Service, lab.Service6}
+	b.await(routers.Absent, ps...)
+	b.apply(announce(ps...)...)
+	b.await(routers.Advertised, ps...)
+	b.hops(l.Core, lab.Service, n.Via, true)
+	b.hops(l.Core, lab.Service6, n.Via6, true)
+	os := b.await(routers.Advertised, ps...)
+	if strings.Join(os[0].Peers, " ") != core || strings.Join(os[1].Peers, " ") != core {
+		t.Errorf("peers %v", os)
+	}
+	start := time.Now()
+	b.apply(announce(ps...)...)
+	if took := time.Since(start); took > 500*time.Millisecond {
+		t.Errorf("announcing again took %v", took)
+	}
+	b.await(routers.Advertised, ps...)
+
+	if err := l.Quiet(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	start = time.Now()
+	b.apply(withdraw(ps...)...)
+	applied := time.Since(start)
+	b.await(routers.Absent, ps...)
+	verified := time.Since(start)
+	b.hops(l.Core, lab.Service, n.Via, false)
+	t.Logf("applied after %v, verified after %v, the core without the next hop after %v", applied, verified, time.Since(start))
+	b.hops(l.Core, lab.Service6, n.Via6, false)
+	b.apply(withdraw(ps...)...)
+	b.await(routers.Absent, ps...)
+}
+
+// Each daemon hung, dead, started again, and the sockets denied; every fault ends with its cause.
+func TestLabAddressFaults(t *testing.T) {
+	l, b := ospfLab(t, lab.AnycastOptions{}, Options{Via: ViaSocket, Timeout: 300 * time.Millisecond})
+	p := lab.Service
+	b.apply(announce(p)...)
+	b.await(routers.Advertised, p)
+
+	b.unavailable("ospf6d.vty: no such socket: is ospf6d enabled", lab.Service6)
+	b.asNobody(func() {
+		os, err := b.r.Observe(t.Context(), []netip.Prefix{p})
+		if !errors.Is(err, syscall.EACCES) || os[0].Stage != routers.Unknown || !strings.Contains(os[0].Detail, "permission denied: join group frrvty") {
+			t.Errorf("denied: %v, %+v", err, os)
+		}
+		b.r = New(Options{SocketDir: b.frr.SocketDir()}) // the child has root's rights again
+		if os, err = b.r.Observe(t.Context(), []netip.Prefix{p}); err != nil || os[0].Stage != routers.Advertised {
+			t.Errorf("by vtysh: %v, %+v", err, os)
+		}
+	})
+	b.r = New(Options{Via: ViaSocket, SocketDir: b.frr.SocketDir(), Timeout: 300 * time.Millisecond})
+
+	check(t, b.frr.Signal("ospfd", syscall.SIGSTOP))
+	b.unavailable("no reply within 300ms", p)
+	for range 10 { // its queue of connections is five long
+		b.unavailable("ospfd", p)
+	}
+	b.apply(withdraw(p)...) // the kernel's part is done all the same
+	b.unavailable("not on interface \"lo\"", p)
+	b.apply(announce(p)...)
+	check(t, b.frr.Signal("ospfd", syscall.SIGCONT))
+	b.await(routers.Advertised, p)
+
+	check(t, b.frr.Kill("ospfd"))
+	b.unavailable("ospfd is not running (its socket was left behind)", p)
+	check(t, b.frr.StartDaemon(t.Context(), "ospfd"))
+	b.await(routers.Advertised, p)
+
+	// zebra is needed only to tell why an address is not announced.
+	check(t, b.frr.StopDaemon("zebra"))
+	b.await(routers.Advertised, p)
+	check(t, b.frr.StartDaemon(t.Context(), "zebra"))
+	b.await(routers.Advertised, p)
+	check(t, b.node.Address(t.Context(), "add", "192.0.2.1/32", "lo"))
+	b.await(routers.Selected, netip.MustParsePrefix("192.0.2.1/32"))
+	check(t, b.frr.Signal("zebra", syscall.SIGSTOP))
+	b.unavailable("zebra cannot be asked", netip.MustParsePrefix("192.0.2.1/32"))
+	check(t, b.frr.Signal("zebra", syscall.SIGCONT))
+	b.await(routers.Selected, netip.MustParsePrefix("192.0.2.1/32"))
+
+	check(t, b.frr.Restart(t.Context()))
+	b.await(routers.Advertised, p)
+	b.apply(withdraw(p)...)
+	b.await(routers.Absent, p)
+	b.hops(l.Core, p, l.Nodes[0].Via, false)
+	check(t, b.frr.Restart(t.Context()))
+	b.await(routers.Absent, p)
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Eight prefixes go and come within two seconds, though OSPF would take seven or more for them.
+func TestLabAddressGroup(t *testing.T) {
+	l, b := ospfLab(t, lab.AnycastOptions{Prefixes: 8}, Options{})
+	n := l.Nodes[0]
+	b.apply(announce(l.Prefixes...)...)
+	for _, want := range []bool{true, false, true} {
+		cs := withdraw(l.Prefixes...)
+		if want {
+			cs = announce(l.Prefixes...)
+		}
+		check(t, l.Quiet(t.Context(), n))
+		start := time.Now()
+		b.apply(cs...)
+		for _, p := range l.Prefixes {
+			b.hops(l.Core, p, n.Via, want)
+		}
+		took := time.Since(start)
+		t.Logf("announced %v: the core has all eight after %v", want, took)
+		if took > 4*time.Second {
+			t.Errorf("took %v", took)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package frr
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"vouch/routers"
+)
+
+// network is the method of BGP network statements.
+type network struct {
+	talk  talker
+	table view
+}
+
+// A bgpConfig is what concerns the method in bgpd's configuration as it runs.
+type bgpConfig struct {
+	as         string                  // of the default instance; empty: there is none
+	instances  int                     // with those of VRFs and views
+	statements map[netip.Prefix]string // network statements of the default instance, with their options
+}
+
+func (n network) config(ctx context.Context) (bgpConfig, error) {
+	text, err := running(ctx, n.talk, "bgpd")
+	if err != nil {
+		return bgpConfig{}, err
+	}
+	c := parseBGPConfig(text)
+	if c.as == "" {
+		return c, fmt.Errorf("bgpd: %w: there is no router bgp", errNotConfigured)
+	}
+	return c, nil
+}
+
+// parseBGPConfig reads a running configuration. A block ends where a line is not indented.
+func parseBGPConfig(text string) bgpConfig {
+	c := bgpConfig{statements: map[netip.Prefix]string{}}
+	inside, unicast := false, true
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0:
+		case line[0] != ' ':
+			inside = false
+			if len(words) >= 3 && words[0] == "router" && words[1] == "bgp" {
+				c.instances++
+				if inside = !slices.Contains(words, "vrf") && !slices.Contains(words, "view"); inside {
+					c.as, unicast = words[2], true
+				}
+			}
+		case !inside:
+		case words[0] == "address-family":
+			unicast = len(words) == 3 && words[2] == "unicast"
+		case words[0] == "exit-address-family":
+			unicast = true
+		case words[0] == "network" && len(words) >= 2 && unicast:
+			if p, err := netip.ParsePrefix(words[1]); err == nil {
+				c.statements[p.Masked()] = strings.Join(words[2:], " ")
+			}
+		}
+	}
+	return c
+}
+
+func (n network) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
+	sights, err := n.table(ctx, ps)
+	config, cerr := bgpConfig{}, err
+	if err == nil {
+		config, cerr = n.config(ctx)
+	}
+	os := make([]routers.Observation, len(ps))
+	for i, p := range ps {
+		options, stated := config.statements[p]
+		os[i] = judgeNetwork(p, sights[p], stated, options, cerr)
+	}
+	return os, cerr
+}
+
+// judgeNetwork joins what the table and the configuration say. A statement may have no path: when its
+// route-map denies it.
+func judgeNetwork(p netip.Prefix, s sight, stated bool, options string, configErr error) routers.Observation {
+	o := routers.Observation{Prefix: p, Stage: s.stage, Peers: s.peers, Detail: s.detail}
+	switch {
+	case s.stage == routers.Absent && configErr != nil:
+		o.Stage, o.Detail = routers.Unknown, "no path, but the configuration cannot be read: "+configErr.Error()
+	case s.stage == routers.Absent && stated:
+		o.Stage, o.Detail = routers.Configured, "there is a network statement, but no path for it"
+	}
+	if stated && options != "" {
+		o.Detail = join(o.Detail, fmt.Sprintf("the statement has options (%s), which a withdrawal loses", options))
+	}
+	return o
+}
+
+// join puts two details together.
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}
+
+// apply reads the statements first, since to remove one that is not there is refused. What a plain
+// statement is there for already is entered again: a bgpd was seen to forget what it had been told.
+func (n network) apply(ctx context.Context, cs []routers.Change) error {
+	c, err := n.config(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range planNetwork(c, cs) {
+		if e := tell(ctx, n.talk, s); err == nil {
+			err = e
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+// planNetwork gives the sessions that make the changes, withdraws first: one for each family of each.
+func planNetwork(c bgpConfig, cs []routers.Change) []session {
+	router := "router bgp"
+	if c.instances > 1 { // then FRR wants to be told which
+		router += " " + c.as
+	}
+	var sessions []session
+	for _, want := range []routers.Want{routers.Withdrawn, routers.Announced} {
+		for _, afi := range []string{"ipv4", "ipv6"} {
+			s := session{daemon: "bgpd", enter: []string{"configure terminal", router, "address-family " + afi + " unicast"}}
+			for _, change := range cs {
+				if change.Want == want && change.Prefix.Addr().Is4() == (afi == "ipv4") {
+					s.commands = append(s.commands, statementCommand(c, change)...)
+				}
+			}
+			if len(s.commands) > 0 {
+				sessions = append(sessions, s)
+			}
+		}
+	}
+	return sessions
+}
+
+// statementCommand is the command of one change, or none: for what is not there, and for a statement
+// with options of the operator's, which entering it again would lose.
+func statementCommand(c bgpConfig, change routers.Change) []string {
+	options, stated := c.statements[change.Prefix]
+	switch {
+	case change.Want == routers.Withdrawn && stated:
+		return []string{"no network " + change.Prefix.String()}
+	case change.Want == routers.Announced && options == "":
+		return []string{"network " + change.Prefix.String()}
+	}
+	return nil
+}

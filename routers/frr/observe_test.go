@@ -1,0 +1,301 @@
+package frr
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"vouch/routers"
+)
+
+// A seen is what is expected of one observation.
+type seen struct {
+	stage  routers.Stage
+	peers  string
+	detail string // a part of it; empty: there must be none
+}
+
+func checkObserve(t *testing.T, r *Router, ps []netip.Prefix, want []seen, class error) {
+	t.Helper()
+	os, err := r.Observe(t.Context(), ps)
+	if !errors.Is(err, class) {
+		t.Errorf("error %v, want %v", err, class)
+	}
+	if len(os) != len(ps) {
+		t.Fatalf("%d observations of %d prefixes: %v", len(os), len(ps), err)
+	}
+	for i, o := range os {
+		w := want[i]
+		if o.Prefix != ps[i] || o.Stage != w.stage || strings.Join(o.Peers, " ") != w.peers ||
+			!strings.Contains(o.Detail, w.detail) || w.detail == "" && o.Detail != "" {
+			t.Errorf("%s: got %v by %q, %q\nwant %v by %q, %q", ps[i], o.Stage, o.Peers, o.Detail, w.stage, w.peers, w.detail)
+		}
+	}
+}
+
+const core = "10.0.0.1"
+
+func TestObserveAddress(t *testing.T) {
+	absent := []string{"ospfd-absent", "ospf6d-absent", "zebra-absent"}
+	stub := []string{"ospfd-stub", "ospf6d-stub", "zebra-address"}
+	for name, c := range map[string]struct {
+		replay *replay
+		kernel *kernel
+		want   []seen
+		class  error
+	}{
+		"absent": {
+			recording(t, absent...), on(),
+			[]seen{{routers.Absent, "", "not on"}, {routers.Absent, "", "not on"}}, nil,
+		},
+		"advertised": {
+			recording(t, stub...), on(p4, p6),
+			[]seen{{routers.Advertised, core, "stub link, cost 0"}, {routers.Advertised, core, "intra-area prefix, cost 10"}}, nil,
+		},
+		"on the interface only": {
+			recording(t, absent...).edit("zebra", "route", func(string) string { return "{}\n" }), on(p4, p6),
+			[]seen{{routers.Configured, "", "zebra does not have the address"}, {routers.Configured, "", "zebra does not have the address"}}, nil,
+		},
+		"another node's route": {
+			recording(t, absent...), on(p4, p6),
+			[]seen{{routers.Configured, "", "zebra selected the ospf route"}, {routers.Configured, "", "zebra selected the ospf6 route"}}, nil,
+		},
+		"with zebra, not with ospf": {
+			recording(t, append(absent, "zebra-address")...), on(p4, p6),
+			[]seen{{routers.Selected, "", "does the protocol cover 10.53.53.53/32 on lo"}, {routers.Selected, "", "not announced"}}, nil,
+		},
+		"still in the LSA": {
+			recording(t, stub...), on(),
+			[]seen{{routers.Advertised, core, "announced although not on"}, {routers.Advertised, core, "announced although not on"}}, nil,
+		},
+		"tentative": {
+			recording(t, absent...), &kernel{stages: map[netip.Prefix]routers.Stage{p4: routers.Configured, p6: routers.Configured}},
+			[]seen{{routers.Configured, "", ""}, {routers.Configured, "", ""}}, nil,
+		},
+		"ospf6d away": {
+			recording(t, stub...).fail("ospf6d"), on(p4, p6),
+			[]seen{{routers.Advertised, core, "cost 0"}, {routers.Unknown, "", "ospf6d.vty: unavailable; the address is on lo"}}, routers.ErrUnavailable,
+		},
+		"ospfd away": {
+			recording(t, stub...).fail("ospfd"), on(p6),
+			[]seen{{routers.Unknown, "", "ospfd.vty: unavailable; not on interface"}, {routers.Advertised, core, "cost 10"}}, routers.ErrUnavailable,
+		},
+		"zebra away while it is needed": {
+			recording(t, absent...).fail("zebra"), on(p4),
+			[]seen{{routers.Unknown, "", "the address is on lo; zebra cannot be asked"}, {routers.Absent, "", "not on"}}, routers.ErrUnavailable,
+		},
+		"zebra away while it is not": {
+			recording(t, stub...).fail("zebra"), on(p4, p6),
+			[]seen{{routers.Advertised, core, "cost"}, {routers.Advertised, core, "cost"}}, nil,
+		},
+		"kernel unreadable": {
+			recording(t, "ospfd-stub", "ospf6d-absent"), &kernel{err: routers.ErrUnavailable},
+			[]seen{{routers.Advertised, core, "addresses cannot be read"}, {routers.Unknown, "", "addresses cannot be read"}}, routers.ErrUnavailable,
+		},
+		"not configured": {
+			recording(t, "ospfd-unconfigured", "ospf6d-unconfigured"), on(p4, p6),
+			[]seen{{routers.Unknown, "", "not configured yet"}, {routers.Unknown, "", "is the protocol configured"}}, routers.ErrUnavailable,
+		},
+		"another length in the LSA": {
+			recording(t, stub...).edit("ospfd", "router", replace(`"10.53.53.53", "networkMask": "255.255.255.255"`, `"10.53.53.0", "networkMask": "255.255.255.0"`)).
+				edit("ospf6d", "intra", replace(p6.String(), "2001:db8:53::/64")), on(p4, p6),
+			[]seen{{routers.Selected, "", "OSPF holds 10.53.53.0/24, but not 10.53.53.53/32"}, {routers.Selected, "", "OSPF holds 2001:db8:53::/64, but not 2001:db8:53::53/128"}}, nil,
+		},
+		"no neighbour": {
+			recording(t, stub...).edit("ospfd", "neighbor", func(string) string { return "{\n}\n" }), on(p4, p6),
+			[]seen{{routers.Advertised, "", "no full neighbour"}, {routers.Advertised, core, "cost"}}, nil,
+		},
+		"not acknowledged": {
+			recording(t, stub...).edit("ospfd", "neighbor", replace(`RetransmissionListCounter":0`, `RetransmissionListCounter":1`)), on(p4, p6),
+			[]seen{{routers.Advertised, core, "not yet acknowledged by 10.0.0.1"}, {routers.Advertised, core, "cost"}}, nil,
+		},
+		"LSA being flushed": {
+			recording(t, stub...).edit("ospfd", "router", replace(`"lsaAge": `, `"lsaAge": 3600, "was": `)), on(p6),
+			[]seen{{routers.Absent, "", "not on"}, {routers.Advertised, core, "cost"}}, nil,
+		},
+		"written differently": {
+			recording(t, stub...).edit("ospf6d", "intra", replace(p6.String(), "2001:DB8:0053:0:0::0053/128")), on(p4, p6),
+			[]seen{{routers.Advertised, core, "cost"}, {routers.Advertised, core, "cost"}}, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkObserve(t, c.replay.router(Options{}).with(c.kernel), []netip.Prefix{p4, p6}, c.want, c.class)
+		})
+	}
+}
+
+func TestObserveAddressExternal(t *testing.T) {
+	// An interface without OSPF, redistributed connected routes: the LSA is an external one.
+	r := recording(t, "ospfd-external", "ospf6d-external", "zebra-static").router(Options{}).with(on(s4, s6))
+	checkObserve(t, r, []netip.Prefix{s4, s6}, []seen{
+		{routers.Advertised, core, "external LSA, cost 20"}, {routers.Advertised, core, "external LSA, cost 20"},
+	}, nil)
+	r = recording(t, "ospfd-maxage", "ospf6d-absent").router(Options{}).with(on())
+	checkObserve(t, r, []netip.Prefix{s6}, []seen{{routers.Absent, "", "not on"}}, nil)
+}
+
+func TestObserveAddressBGP(t *testing.T) {
+	o := Options{Protocol: ProtocolBGP}
+	checkObserve(t, recording(t, "bgpd-advertised").router(o).with(on(p4, p6)), []netip.Prefix{p4, p6},
+		[]seen{{routers.Advertised, "10.0.1.1", ""}, {routers.Advertised, "10.0.1.1", ""}}, nil)
+	checkObserve(t, recording(t, "bgpd-learned").router(o).with(on()), []netip.Prefix{p4},
+		[]seen{{routers.Absent, "", "learned from 10.0.2.1"}}, nil)
+	checkObserve(t, recording(t, "bgpd-absent", "zebra-address").router(o).with(on(p4)), []netip.Prefix{p4},
+		[]seen{{routers.Selected, "", "zebra has the route"}}, nil)
+}
+
+func TestObserveNetwork(t *testing.T) {
+	for name, c := range map[string]struct {
+		replay *replay
+		peers  int
+		want   []seen
+		class  error
+	}{
+		"absent":       {recording(t, "bgpd-absent"), 0, []seen{{routers.Absent, "", ""}, {routers.Absent, "", ""}}, nil},
+		"import check": {recording(t, "bgpd-import-check"), 0, []seen{{routers.Configured, "", "import-check"}, {routers.Configured, "", "import-check"}}, nil},
+		"advertised":   {recording(t, "bgpd-advertised"), 0, []seen{{routers.Advertised, "10.0.1.1", ""}, {routers.Advertised, "10.0.1.1", ""}}, nil},
+		"few peers":    {recording(t, "bgpd-advertised"), 2, []seen{{routers.Selected, "10.0.1.1", "sent to 1 established peers, at least 2"}, {routers.Selected, "10.0.1.1", "sent to 1"}}, nil},
+		"no peer":      {recording(t, "bgpd-nopeer"), 0, []seen{{routers.Selected, "", "sent to 0"}, {routers.Selected, "", "sent to 0"}}, nil},
+		"a peer's":     {recording(t, "bgpd-learned"), 0, []seen{{routers.Absent, "", "learned from 10.0.2.1"}, {routers.Absent, "", "learned from 10.0.2.1"}}, nil},
+		"denied":       {recording(t, "bgpd-denied"), 0, []seen{{routers.Configured, "", "a network statement, but no path for it; the statement has options (route-map NONE)"}, {routers.Absent, "", ""}}, nil},
+		"unconfigured": {recording(t, "bgpd-unconfigured"), 0, []seen{{routers.Unknown, "", "not configured yet: router bgp"}, {routers.Unknown, "", "not configured yet"}}, routers.ErrUnavailable},
+		"away":         {recording(t, "bgpd-absent").fail("bgpd"), 0, []seen{{routers.Unknown, "", "bgpd.vty: unavailable"}, {routers.Unknown, "", "bgpd"}}, routers.ErrUnavailable},
+		"config unreadable": {
+			recording(t, "bgpd-absent").edit("bgpd", "running", func(string) string { return "" }), 0,
+			[]seen{{routers.Unknown, "", "no path, but the configuration cannot be read"}, {routers.Unknown, "", "no path"}}, routers.ErrUnavailable,
+		},
+		"better from a peer": {
+			recording(t, "bgpd-advertised").edit("bgpd", "ipv4", replace(`"overall":true`, `"overall":false`)), 0,
+			[]seen{{routers.Configured, "", "another path is better"}, {routers.Advertised, "10.0.1.1", ""}}, nil,
+		},
+		"short form": {
+			recording(t, "bgpd-advertised").edit("bgpd", "ipv4", func(s string) string {
+				i := strings.Index(s, `"bestpath":{`)
+				if i < 0 {
+					return s
+				}
+				j := i + strings.Index(s[i:], "}")
+				return s[:i] + `"bestpath":true` + s[j+1:]
+			}), 0,
+			[]seen{{routers.Advertised, "10.0.1.1", ""}, {routers.Advertised, "10.0.1.1", ""}}, nil,
+		},
+		"about another prefix": {
+			recording(t, "bgpd-advertised").edit("bgpd", "ipv4", replace(`"prefix":"10.53.53.53/32"`, `"prefix":"0.0.0.0/0"`)), 0,
+			[]seen{{routers.Unknown, "", "about another prefix"}, {routers.Advertised, "10.0.1.1", ""}}, routers.ErrUnavailable,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkObserve(t, c.replay.router(Options{Method: MethodNetwork, MinPeers: c.peers}), []netip.Prefix{p4, p6}, c.want, c.class)
+		})
+	}
+}
+
+func TestObserveStatic(t *testing.T) {
+	ps := []netip.Prefix{s4, s6}
+	for name, c := range map[string]struct {
+		protocol string
+		replay   *replay
+		want     []seen
+		class    error
+	}{
+		"absent": {
+			"", recording(t, "ospfd-absent", "ospf6d-absent", "zebra-absent", "staticd-empty"),
+			[]seen{{routers.Absent, "", ""}, {routers.Absent, "", ""}}, nil,
+		},
+		"ospf": {
+			"", recording(t, "ospfd-external", "ospf6d-external", "zebra-static", "staticd-static"),
+			[]seen{{routers.Advertised, core, "external LSA, cost 20"}, {routers.Advertised, core, "external LSA"}}, nil,
+		},
+		"bgp": {
+			ProtocolBGP, recording(t, "bgpd-static", "zebra-static", "staticd-static"),
+			[]seen{{routers.Advertised, "10.0.1.1", ""}, {routers.Advertised, "10.0.1.1", ""}}, nil,
+		},
+		"not redistributed": {
+			ProtocolBGP, recording(t, "bgpd-absent", "zebra-static", "staticd-static"),
+			[]seen{{routers.Selected, "", "selected, but not redistributed"}, {routers.Selected, "", "not redistributed"}}, nil,
+		},
+		"hidden by the address": {
+			"", recording(t, "ospfd-absent", "ospf6d-absent", "zebra-absent", "zebra-static-hidden", "staticd-static"),
+			[]seen{{routers.Configured, "", "the connected route for it wins"}, {routers.Configured, "", "zebra does not have it"}}, nil,
+		},
+		"somebody else's": {
+			"", recording(t, "ospfd-absent", "ospf6d-absent", "zebra-absent", "zebra-static-foreign", "staticd-foreign"),
+			[]seen{{routers.Absent, "", "another static route for it, which is not ours"}, {routers.Absent, "", ""}}, nil,
+		},
+		"somebody else's is announced": {
+			"", recording(t, "ospfd-external", "ospf6d-absent", "zebra-absent", "zebra-static-foreign", "staticd-foreign"),
+			[]seen{{routers.Advertised, core, "although our static route is not in zebra's table; there is another"}, {routers.Absent, "", ""}}, nil,
+		},
+		"zebra away": {
+			"", recording(t, "ospfd-external", "ospf6d-absent", "staticd-static").fail("zebra"),
+			[]seen{{routers.Advertised, core, "the static route cannot be read"}, {routers.Unknown, "", "the static route cannot be read"}}, routers.ErrUnavailable,
+		},
+		"ospfd away": {
+			"", recording(t, "ospf6d-external", "zebra-static", "staticd-static").fail("ospfd"),
+			[]seen{{routers.Unknown, "", "ospfd.vty: unavailable; the static route is selected"}, {routers.Advertised, core, "cost"}}, routers.ErrUnavailable,
+		},
+		"staticd away": {
+			"", recording(t, "ospfd-absent", "ospf6d-absent", "zebra-absent").fail("staticd"),
+			[]seen{{routers.Unknown, "", "staticd.vty"}, {routers.Unknown, "", "staticd.vty"}}, routers.ErrUnavailable,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := c.replay.router(Options{Method: MethodStatic, Protocol: c.protocol, SocketDir: t.TempDir()})
+			checkObserve(t, r, ps, c.want, c.class)
+		})
+	}
+}
+
+func replace(from, to string) func(string) string {
+	return func(s string) string { return strings.ReplaceAll(s, from, to) }
+}
+
+// What is not exactly one JSON object says nothing, least of all that the prefix is absent. Each
+// question of each method is answered so in turn; what remains must say unknown, never absent.
+func TestNotJSON(t *testing.T) {
+	for name, spoil := range map[string]func(string) string{
+		"empty":     func(string) string { return "" },
+		"blank":     func(string) string { return "\n" },
+		"cut":       func(s string) string { return s[:len(s)/2] },
+		"cut short": func(s string) string { return strings.TrimRight(s, "}\n ") },
+		"glued":     func(s string) string { return s + s },
+		"colon":     func(s string) string { return ": " + s },
+		"warning":   func(s string) string { return "% warning: something\n" + s },
+		"array":     func(s string) string { return "[" + s + "]" },
+		"null":      func(string) string { return "null" },
+		"type": func(string) string {
+			return `{"Router Link States": 3, "neighbors": 3, "AS External Link States": 3, "areaScopedLinkStateDb": 3, "asScopedLinkStateDb": 3, "paths": 3, "10.53.53.53/32": 3}`
+		},
+	} {
+		for _, question := range []struct{ daemon, part string }{
+			{"ospfd", "router"}, {"ospfd", "external"}, {"ospfd", "neighbor"},
+			{"ospf6d", "intra"}, {"ospf6d", "external"}, {"ospf6d", "neighbor"}, {"bgpd", "show bgp"}, {"zebra", "route"},
+		} {
+			t.Run(name+"/"+question.daemon+" "+question.part, func(t *testing.T) {
+				p, o, k := p4, Options{}, on()
+				switch question.daemon {
+				case "ospf6d":
+					p = p6
+				case "bgpd":
+					o.Protocol = ProtocolBGP
+				case "zebra":
+					k = on(p4)
+				}
+				r := recording(t, "ospfd-absent", "ospf6d-absent", "bgpd-absent", "zebra-absent")
+				r.edit(question.daemon, question.part, spoil)
+				os, err := r.router(o).with(k).Observe(t.Context(), []netip.Prefix{p})
+				if os[0].Stage != routers.Unknown || !errors.Is(err, routers.ErrUnavailable) || os[0].Detail == "" {
+					t.Errorf("%v, %q, error %v", os[0].Stage, os[0].Detail, err)
+				}
+			})
+		}
+	}
+}
+
+// An empty object says that the table holds nothing.
+func TestEmptyObject(t *testing.T) {
+	empty := func(string) string { return "{}\n" }
+	r := recording(t, "ospfd-stub", "ospf6d-stub").edit("ospfd", "", empty).edit("ospf6d", "", empty)
+	checkObserve(t, r.router(Options{}).with(on()), []netip.Prefix{p4, p6}, []seen{{routers.Absent, "", "not on"}, {routers.Absent, "", "not on"}}, nil)
+}

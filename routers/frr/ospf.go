@@ -1,0 +1,248 @@
+package frr
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"vouch/routers"
+)
+
+// ospf reads the link-state databases of ospfd (IPv4) and ospf6d (IPv6).
+type ospf struct{ talk talker }
+
+// maxAge is the age of an LSA that is being flushed: nobody counts it any more (RFC 2328, 14).
+const maxAge = 3600
+
+// An entry is one prefix that this node originates.
+type entry struct {
+	kind string
+	cost int
+	age  int // seconds, of the LSA that holds it
+}
+
+// The kinds of entries. An external LSA holds one prefix; the others share one LSA for each area.
+const (
+	stubLink    = "stub link"
+	intraPrefix = "intra-area prefix"
+	externalLSA = "external LSA"
+)
+
+// An lsdb is what this node originates in one family.
+type lsdb struct {
+	held      map[netip.Prefix]entry
+	age       int      // seconds, of the LSA that holds the node's own networks; -1 when there is none
+	neighbors []string // routers with which there is a full adjacency
+	behind    []string // those of them that have not acknowledged everything (ospfd only)
+}
+
+// view reads the databases of the families asked for. When one cannot be read the other still counts.
+func (o ospf) view(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix]sight, error) {
+	sights := make(map[netip.Prefix]sight, len(ps))
+	var failed error
+	v4, v6 := byFamily(ps)
+	for _, f := range []struct {
+		ps   []netip.Prefix
+		read func(context.Context) (lsdb, error)
+	}{{v4, o.read4}, {v6, o.read6}} {
+		if len(f.ps) == 0 {
+			continue
+		}
+		db, err := f.read(ctx)
+		failed = errors.Join(failed, err)
+		for _, p := range f.ps {
+			if err != nil {
+				sights[p] = sight{detail: err.Error()}
+				continue
+			}
+			sights[p] = db.sight(p)
+		}
+	}
+	return sights, failed
+}
+
+func (o ospf) read4(ctx context.Context) (lsdb, error) {
+	replies, err := ask(ctx, o.talk, "ospfd",
+		"show ip ospf database router self-originate json",
+		"show ip ospf database external self-originate json",
+		"show ip ospf neighbor json")
+	if err != nil {
+		return lsdb{}, err
+	}
+	db, err := parseOSPF(replies[0].Text, replies[1].Text, replies[2].Text)
+	if err != nil {
+		return lsdb{}, fmt.Errorf("ospfd: %w", err)
+	}
+	return db, nil
+}
+
+func (o ospf) read6(ctx context.Context) (lsdb, error) {
+	replies, err := ask(ctx, o.talk, "ospf6d",
+		"show ipv6 ospf6 database intra-prefix self-originated detail json",
+		"show ipv6 ospf6 database as-external self-originated detail json",
+		"show ipv6 ospf6 neighbor json")
+	if err != nil {
+		return lsdb{}, err
+	}
+	db, err := parseOSPF6(replies[0].Text, replies[1].Text, replies[2].Text)
+	if err != nil {
+		return lsdb{}, fmt.Errorf("ospf6d: %w", err)
+	}
+	return db, nil
+}
+
+// sight judges one prefix. The link-state database is flooded to whoever is a neighbour, so what is in
+// it has arrived as far as this node can tell; who has not acknowledged it is told beside.
+func (db lsdb) sight(p netip.Prefix) sight {
+	e, ok := db.held[p]
+	if !ok {
+		return sight{stage: routers.Absent, detail: db.near(p)}
+	}
+	s := sight{stage: routers.Advertised, peers: db.neighbors, detail: fmt.Sprintf("%s, cost %d", e.kind, e.cost)}
+	switch {
+	case len(db.neighbors) == 0:
+		s.detail += ", but there is no full neighbour"
+	case len(db.behind) > 0:
+		s.detail += ", not yet acknowledged by " + strings.Join(db.behind, ", ")
+	}
+	return s
+}
+
+// near tells of the networks in the database that hold p's address with another length: a loopback
+// that is announced as a /64, say.
+func (db lsdb) near(p netip.Prefix) string {
+	var found []netip.Prefix
+	for q := range db.held {
+		if q != p && q.Bits() > 0 && q.Contains(p.Addr()) {
+			found = append(found, q)
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	slices.SortFunc(found, comparePrefixes)
+	return fmt.Sprintf("OSPF holds %s, but not %s", strings.Trim(fmt.Sprint(found), "[]"), p)
+}
+
+func comparePrefixes(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}
+
+// fresh tells whether the LSA that a change of p replaces is less than a second old.
+func (db lsdb) fresh(p netip.Prefix) bool {
+	if e, ok := db.held[p]; ok && e.kind == externalLSA {
+		return e.age == 0
+	}
+	return db.age == 0
+}
+
+// hold notes a prefix; of two entries the lower cost is the one that counts.
+func (db *lsdb) hold(p netip.Prefix, e entry) {
+	if old, ok := db.held[p]; !ok || e.cost < old.cost {
+		db.held[p] = e
+	}
+}
+
+// lsa4 is an LSA of ospfd, a router-LSA or an external one.
+type lsa4 struct {
+	Age   int    `json:"lsaAge"`
+	ID    string `json:"linkStateId"`
+	Mask  mask   `json:"networkMask"` // external
+	Cost  int    `json:"metric"`      // external
+	Links map[string]struct {
+		Type    string     `json:"linkType"`
+		Network netip.Addr `json:"networkAddress"`
+		Mask    mask       `json:"networkMask"`
+		Cost    int        `json:"tos0Metric"`
+	} `json:"routerLinks"`
+}
+
+// database4 is what ospfd answers: 8.4.4 has its names in words, 10.3 in camel case. Both have
+// external LSAs of 8.4.4 in camel case too, where one of them is asked for.
+type database4 struct {
+	Router     map[string]list[lsa4] `json:"Router Link States"`
+	Externals  list[lsa4]            `json:"AS External Link States"`
+	Router10   *routers10            `json:"routerLinkStates"`
+	External10 list[lsa4]            `json:"asExternalLinkStates"`
+}
+
+type routers10 struct {
+	Areas map[string]list[lsa4] `json:"areas"`
+}
+
+// routerLSAs gives this node's router-LSAs, one for each area, without those being flushed.
+func (d database4) routerLSAs() []lsa4 {
+	areas := slices.Collect(maps.Values(d.Router))
+	if d.Router10 != nil {
+		areas = slices.AppendSeq(areas, maps.Values(d.Router10.Areas))
+	}
+	return live(slices.Concat(areas...))
+}
+
+func live(lsas []lsa4) []lsa4 {
+	return slices.DeleteFunc(lsas, func(l lsa4) bool { return l.Age >= maxAge })
+}
+
+func parseOSPF(router, external, neighbor string) (lsdb, error) {
+	var r, e database4
+	if err := decode(router, &r); err != nil {
+		return lsdb{}, err
+	}
+	if err := decode(external, &e); err != nil {
+		return lsdb{}, err
+	}
+	db := lsdb{held: map[netip.Prefix]entry{}, age: -1}
+	for _, l := range r.routerLSAs() {
+		if db.age < 0 || l.Age < db.age {
+			db.age = l.Age
+		}
+		for _, link := range l.Links {
+			if p := netip.PrefixFrom(link.Network, int(link.Mask)); link.Type == "Stub Network" && p.IsValid() {
+				db.hold(p.Masked(), entry{stubLink, link.Cost, l.Age})
+			}
+		}
+	}
+	for _, l := range live(slices.Concat(e.Externals, e.External10)) {
+		a, err := netip.ParseAddr(l.ID)
+		if p := netip.PrefixFrom(a, int(l.Mask)); err == nil && p.IsValid() {
+			db.hold(p.Masked(), entry{externalLSA, l.Cost, l.Age})
+		}
+	}
+	err := db.readNeighbors(neighbor)
+	return db, err
+}
+
+// readNeighbors reads ospfd's neighbours. The list that counts what was not acknowledged has one name
+// in both releases.
+func (db *lsdb) readNeighbors(text string) error {
+	var all struct {
+		Neighbors map[string]list[struct {
+			Converged      string `json:"converged"`
+			Unacknowledged int    `json:"linkStateRetransmissionListCounter"`
+		}] `json:"neighbors"`
+	}
+	if err := decode(text, &all); err != nil {
+		return err
+	}
+	for id, adjacencies := range all.Neighbors {
+		full, behind := false, false
+		for _, a := range adjacencies {
+			full = full || a.Converged == "Full"
+			behind = behind || a.Converged == "Full" && a.Unacknowledged > 0
+		}
+		if full {
+			db.neighbors = append(db.neighbors, id)
+		}
+		if behind {
+			db.behind = append(db.behind, id)
+		}
+	}
+	slices.Sort(db.neighbors)
+	slices.Sort(db.behind)
+	return nil
+}

@@ -1,0 +1,85 @@
+package frr
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// intraPrefixes is what ospf6d answers of area-scoped LSAs (8.4.4).
+type intraPrefixes struct {
+	Areas []struct {
+		LSAs []struct {
+			Age      int `json:"age"`
+			Prefixes []struct {
+				Prefix netip.Prefix `json:"prefix"`
+				Cost   int          `json:"metric"`
+			} `json:"prefix"`
+		} `json:"lsa"`
+	} `json:"areaScopedLinkStateDb"`
+}
+
+// externals6 is what ospf6d answers of external LSAs (8.4.4).
+type externals6 struct {
+	Scopes []struct {
+		LSAs []struct {
+			Age    int          `json:"age"`
+			Prefix netip.Prefix `json:"prefix"`
+			Cost   int          `json:"metric"`
+		} `json:"lsa"`
+	} `json:"asScopedLinkStateDb"`
+}
+
+func parseOSPF6(intra, external, neighbor string) (lsdb, error) {
+	var in intraPrefixes
+	var ex externals6
+	var nb struct {
+		Neighbors []struct {
+			ID    string `json:"neighborId"`
+			State string `json:"state"`
+		} `json:"neighbors"`
+	}
+	for _, part := range []struct {
+		text string
+		into any
+	}{{intra, &in}, {external, &ex}, {neighbor, &nb}} {
+		if err := decode(part.text, part.into); err != nil {
+			return lsdb{}, err
+		}
+	}
+	db := lsdb{held: map[netip.Prefix]entry{}, age: -1}
+	db.holdIntra(in)
+	db.holdExternal(ex)
+	for _, n := range nb.Neighbors {
+		if n.State == "Full" && !slices.Contains(db.neighbors, n.ID) {
+			db.neighbors = append(db.neighbors, n.ID)
+		}
+	}
+	slices.Sort(db.neighbors)
+	return db, nil
+}
+
+func (db *lsdb) holdIntra(in intraPrefixes) {
+	for _, area := range in.Areas {
+		for _, l := range area.LSAs {
+			if l.Age >= maxAge {
+				continue
+			}
+			if db.age < 0 || l.Age < db.age {
+				db.age = l.Age
+			}
+			for _, p := range l.Prefixes {
+				db.hold(p.Prefix.Masked(), entry{intraPrefix, p.Cost, l.Age})
+			}
+		}
+	}
+}
+
+func (db *lsdb) holdExternal(ex externals6) {
+	for _, scope := range ex.Scopes {
+		for _, l := range scope.LSAs {
+			if l.Age < maxAge {
+				db.hold(l.Prefix.Masked(), entry{externalLSA, l.Cost, l.Age})
+			}
+		}
+	}
+}

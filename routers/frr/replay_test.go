@@ -1,0 +1,162 @@
+package frr
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"vouch/routers"
+	"vouch/routers/frr/vty"
+)
+
+// The prefixes of the recordings: p are addresses and network statements, s are static routes.
+var (
+	p4 = netip.MustParsePrefix("10.53.53.53/32")
+	p6 = netip.MustParsePrefix("2001:db8:53::53/128")
+	s4 = netip.MustParsePrefix("10.53.54.1/32")
+	s6 = netip.MustParsePrefix("2001:db8:54::1/128")
+)
+
+// A replay answers with what real daemons were recorded to say. What was not recorded it does not
+// know, as a daemon would say it, and it notes all changes asked for.
+type replay struct {
+	replies map[string]map[string]vty.Reply // by daemon and command
+	failed  map[string]error                // by daemon
+	changes []session
+}
+
+// recording loads files of testdata, each "daemon-state", the later ones before the earlier.
+func recording(t *testing.T, names ...string) *replay {
+	t.Helper()
+	r := &replay{replies: map[string]map[string]vty.Reply{}, failed: map[string]error{}}
+	for _, name := range names {
+		daemon, _, _ := strings.Cut(name, "-")
+		if r.replies[daemon] == nil {
+			r.replies[daemon] = map[string]vty.Reply{}
+		}
+		for command, reply := range load(t, name) {
+			r.replies[daemon][command] = reply
+		}
+	}
+	return r
+}
+
+// load reads a recording: "> command", "< status", and the text up to the next command.
+func load(t *testing.T, name string) map[string]vty.Reply {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "8.4.4", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	replies := map[string]vty.Reply{}
+	for _, part := range strings.Split("\n"+string(text), "\n> ")[1:] {
+		command, rest, _ := strings.Cut(part, "\n< ")
+		status, body, _ := strings.Cut(rest, "\n")
+		n, err := strconv.ParseUint(status, 10, 8)
+		if err != nil {
+			t.Fatalf("%s: %s: %v", name, command, err)
+		}
+		replies[command] = vty.Reply{Status: uint8(n), Text: body}
+	}
+	return replies
+}
+
+// edit changes what the daemon says to every command that contains part.
+func (r *replay) edit(daemon, part string, change func(string) string) *replay {
+	for command, reply := range r.replies[daemon] {
+		if strings.Contains(command, part) {
+			reply.Text = change(reply.Text)
+			r.replies[daemon][command] = reply
+		}
+	}
+	return r
+}
+
+// fail has a daemon be away.
+func (r *replay) fail(daemon string) *replay {
+	r.failed[daemon] = fmt.Errorf("/run/frr/%s.vty: %w", daemon, routers.ErrUnavailable)
+	return r
+}
+
+func (r *replay) talk(ctx context.Context, s session) ([]vty.Reply, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := r.failed[s.daemon]; err != nil {
+		return nil, err
+	}
+	if len(s.enter) > 0 {
+		r.changes = append(r.changes, s)
+	}
+	replies := make([]vty.Reply, len(s.commands))
+	for i, c := range s.commands {
+		reply, ok := r.replies[s.daemon][c]
+		switch {
+		case ok:
+			replies[i] = reply
+		case len(s.enter) == 0:
+			replies[i] = vty.Reply{Status: vty.Unknown, Text: "% Unknown command: " + c + "\n"}
+		}
+	}
+	return replies, nil
+}
+
+// router makes a driver of a replay.
+func (r *replay) router(o Options) *Router { return newRouter(o.withDefaults(), r.talk) }
+
+// A kernel plays the addresses of an interface.
+type kernel struct {
+	stages  map[netip.Prefix]routers.Stage // absent when not there
+	err     error
+	changes [][]routers.Change
+}
+
+func (k *kernel) observe(_ context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error) {
+	os := make([]routers.Observation, len(ps))
+	for i, p := range ps {
+		os[i] = routers.Observation{Prefix: p, Stage: max(k.stages[p], routers.Absent)}
+		switch {
+		case k.err != nil:
+			os[i] = routers.Observation{Prefix: p, Detail: k.err.Error()}
+		case os[i].Stage == routers.Absent:
+			os[i].Detail = fmt.Sprintf("not on interface %q", iface)
+		}
+	}
+	return os, k.err
+}
+
+func (k *kernel) change(_ context.Context, _ string, cs []routers.Change) error {
+	if len(cs) == 0 {
+		return nil
+	}
+	k.changes = append(k.changes, cs)
+	for _, c := range cs {
+		k.stages[c.Prefix] = routers.Absent
+		if c.Want == routers.Announced {
+			k.stages[c.Prefix] = routers.Selected
+		}
+	}
+	return nil
+}
+
+// on is a kernel that has these prefixes on the interface.
+func on(ps ...netip.Prefix) *kernel {
+	k := &kernel{stages: map[netip.Prefix]routers.Stage{}}
+	for _, p := range ps {
+		k.stages[p] = routers.Selected
+	}
+	return k
+}
+
+// with has the driver use the kernel.
+func (r *Router) with(k *kernel) *Router {
+	a := r.method.(address)
+	a.kernel, a.change = k.observe, k.change
+	r.method = a
+	return r
+}

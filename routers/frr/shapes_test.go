@@ -1,0 +1,51 @@
+package frr
+
+import (
+	"encoding/json"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The shapes of FRR 10.3, where they differ.
+func TestShapesOf10(t *testing.T) {
+	db, err := parseOSPF(
+		`{"routerId":"10.0.1.2","routerLinkStates":{"areas":{"0.0.0.0":[{"lsaAge":28,"routerLinks":{
+			"link0":{"linkType":"another Router (point-to-point)","neighborRouterId":"10.0.0.1","routerInterfaceAddress":"10.0.1.2","numOfTosMetrics":0,"tos0Metric":10},
+			"link1":{"linkType":"Stub Network","networkAddress":"10.53.53.53","networkMask":"255.255.255.255","numOfTosMetrics":0,"tos0Metric":0}}}]}}}`,
+		`{"routerId":"10.0.1.2","asExternalLinkStates":[{"lsaAge":2,"linkStateId":"10.53.54.1","networkMask":32,"metric":20}]}`,
+		`{"neighbors":{"10.0.0.1":[{"nbrState":"Full/-","converged":"Full","linkStateRetransmissionListCounter":0}],
+			"10.0.0.9":[{"nbrState":"ExStart/-","converged":"ExStart","linkStateRetransmissionListCounter":3}]}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := lsdb{
+		held:      map[netip.Prefix]entry{p4: {stubLink, 0, 28}, s4: {externalLSA, 20, 2}},
+		age:       28,
+		neighbors: []string{"10.0.0.1"},
+	}
+	if diff := cmp.Diff(want, db, cmp.AllowUnexported(lsdb{}, entry{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestMask(t *testing.T) {
+	for text, want := range map[string]int{`32`: 32, `"255.255.255.255"`: 32, `"255.255.255.252"`: 30, `"0.0.0.0"`: 0, `"255.0.255.0"`: -1, `"::1"`: -1, `"x"`: -1, `{}`: -1} {
+		m := mask(-1)
+		if err := json.Unmarshal([]byte(text), &m); (err != nil) != (want < 0) || err == nil && int(m) != want {
+			t.Errorf("%s: %d, %v", text, m, err)
+		}
+	}
+}
+
+// Of an area's LSA and another's the lower cost counts, and the younger LSA tells the age.
+func TestTwoAreas(t *testing.T) {
+	db, err := parseOSPF(`{"Router Link States": {
+		"0.0.0.0": {"10.0.0.1": {"lsaAge": 7, "routerLinks": {"link0": {"linkType": "Stub Network", "networkAddress": "10.53.53.53", "networkMask": "255.255.255.255", "tos0Metric": 10}}}},
+		"0.0.0.1": {"10.0.0.1": {"lsaAge": 3, "routerLinks": {"link0": {"linkType": "Stub Network", "networkAddress": "10.53.53.53", "networkMask": "255.255.255.255", "tos0Metric": 5}}}}}}`,
+		`{}`, `{}`)
+	if err != nil || db.age != 3 || db.held[p4].cost != 5 {
+		t.Errorf("%v: %+v", err, db)
+	}
+}

@@ -1,0 +1,141 @@
+package frr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+
+	"vouch/routers"
+	"vouch/routers/frr/vty"
+)
+
+// A session is a series of commands for one daemon. They are understood in the node that the commands
+// of enter lead to, and do not depend on each other: one that is refused stops none that follow.
+type session struct {
+	daemon   string
+	enter    []string
+	commands []string
+}
+
+// A talker puts a session to a daemon and gives one reply for each of its commands, in order. It fails
+// as a whole, with an error of a class of package routers, when a reply is missing.
+type talker func(ctx context.Context, s session) ([]vty.Reply, error)
+
+func newTalker(o Options) talker {
+	socket := bySocket(o)
+	switch o.Via {
+	case ViaSocket:
+		return socket
+	case ViaCommand:
+		return byCommand(o)
+	}
+	return orElse(socket, byCommand(o))
+}
+
+// bySocket talks over the daemon's own socket.
+func bySocket(o Options) talker {
+	return func(ctx context.Context, s session) ([]vty.Reply, error) {
+		conn, err := vty.Dial(ctx, o.SocketDir, s.daemon)
+		if err != nil {
+			return nil, err
+		}
+		c := vty.New(conn, o.Timeout)
+		defer c.Close()
+		replies, err := converse(ctx, c, s)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.daemon, err)
+		}
+		return replies, nil
+	}
+}
+
+// converse goes to the node first, and on only when it is there: elsewhere the commands might mean
+// something else. A vty begins without the right to configure, hence enable, which needs no password.
+func converse(ctx context.Context, c *vty.Client, s session) ([]vty.Reply, error) {
+	enter := append([]string{"enable"}, s.enter...)
+	replies, err := c.Do(ctx, enter...)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range replies {
+		if err := r.Refused(enter[i]); err != nil {
+			return nil, err
+		}
+	}
+	return c.Do(ctx, s.commands...)
+}
+
+// orElse takes the second way where the first is missing or denied. A daemon that is there and does
+// not answer would not answer on another way either.
+func orElse(first, second talker) talker {
+	return func(ctx context.Context, s session) ([]vty.Reply, error) {
+		replies, err := first(ctx, s)
+		if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) {
+			return replies, err
+		}
+		replies, err2 := second(ctx, s)
+		if err2 != nil {
+			return nil, fmt.Errorf("%w; %w", err, err2)
+		}
+		return replies, nil
+	}
+}
+
+// ask gives the replies of one session.
+func ask(ctx context.Context, talk talker, daemon string, commands ...string) ([]vty.Reply, error) {
+	replies, err := talk(ctx, session{daemon: daemon, commands: commands})
+	if err == nil && len(replies) != len(commands) {
+		err = fmt.Errorf("%s: %d replies to %d commands: %w", daemon, len(replies), len(commands), routers.ErrUnavailable)
+	}
+	return replies, err
+}
+
+// tell puts a session of changes and sums up what was refused: the first refusal, and how many more.
+func tell(ctx context.Context, talk talker, s session) error {
+	if len(s.commands) == 0 {
+		return nil
+	}
+	replies, err := talk(ctx, s)
+	if err != nil {
+		return err
+	}
+	var first error
+	more := 0
+	for i, r := range replies {
+		switch err := r.Refused(s.commands[i]); {
+		case err != nil && first == nil:
+			first = err
+		case err != nil:
+			more++
+		}
+	}
+	switch {
+	case first == nil:
+		return nil
+	case more > 0:
+		return fmt.Errorf("%s: %w (and %d more refused)", s.daemon, first, more)
+	}
+	return fmt.Errorf("%s: %w", s.daemon, first)
+}
+
+// family is "ip" or "ipv6", as FRR's commands begin.
+func family(p netip.Prefix) string {
+	if p.Addr().Is4() {
+		return "ip"
+	}
+	return "ipv6"
+}
+
+// byFamily parts prefixes.
+func byFamily(ps []netip.Prefix) (v4, v6 []netip.Prefix) {
+	for _, p := range ps {
+		if p.Addr().Is4() {
+			v4 = append(v4, p)
+		} else {
+			v6 = append(v6, p)
+		}
+	}
+	return v4, v6
+}

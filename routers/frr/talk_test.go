@@ -1,0 +1,158 @@
+package frr
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"vouch/routers"
+	"vouch/routers/command"
+	"vouch/routers/frr/vty"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What vtysh 8.4.4 wrote with -E; host and all.
+const (
+	echoShow = "vm# show bgp ipv4 unicast 10.9.9.9/32 json\n{\n}\nvm# show bgp ipv4 unicast 10.8.9.9/32 json\n{\n}\n"
+	echoBad  = "vm# configure terminal\nvm(config)# router bgp\nvm(config-router)# address-family ipv4 unicast\n" +
+		"vm(config-router-af)# no network 10.9.9.9/32\n% Can't find static route specified\n"
+	echoNoBGP = "vm# configure terminal\nvm(config)# router bgp\n% No BGP process is configured\n"
+)
+
+func TestJudgeVtysh(t *testing.T) {
+	show := session{daemon: "bgpd", commands: []string{"show bgp ipv4 unicast 10.9.9.9/32 json", "show bgp ipv4 unicast 10.8.9.9/32 json"}}
+	change := session{
+		daemon: "bgpd", enter: []string{"configure terminal", "router bgp", "address-family ipv4 unicast"},
+		commands: []string{"no network 10.9.9.9/32", "network 10.9.9.8/32"},
+	}
+	for name, c := range map[string]struct {
+		session session
+		out     command.Output
+		want    []vty.Reply
+		class   error
+		text    string
+	}{
+		"answers":           {show, command.Output{Stdout: []byte(echoShow)}, []vty.Reply{{Text: "{\n}\n"}, {Text: "{\n}\n"}}, nil, ""},
+		"stops at the bad":  {change, command.Output{Stdout: []byte(echoBad), Code: 1}, []vty.Reply{{Status: 1, Text: "% Can't find static route specified\n"}}, nil, ""},
+		"not even there":    {change, command.Output{Stdout: []byte(echoNoBGP), Code: 1}, nil, routers.ErrRefused, `"router bgp": status 1: % No BGP process`},
+		"nobody answers":    {show, command.Output{Stderr: []byte("Exiting: failed to connect to any daemons.\n"), Code: 1}, nil, routers.ErrUnavailable, "failed to connect to any daemons"},
+		"zero, but away":    {show, command.Output{Stdout: []byte(echoShow), Stderr: []byte("bgpd is not running\n")}, nil, routers.ErrUnavailable, "bgpd is not running"},
+		"nothing":           {show, command.Output{Code: 1}, nil, routers.ErrUnavailable, "no command was run (exit status 1)"},
+		"warning on stderr": {show, command.Output{Stdout: []byte(echoShow), Stderr: []byte("% Can't open configuration file /etc/frr/vtysh.conf due to 'Permission denied'.\n")}, []vty.Reply{{Text: "{\n}\n"}, {Text: "{\n}\n"}}, nil, ""},
+	} {
+		got, err := judgeVtysh(c.session, c.out)
+		if !errors.Is(err, c.class) || err != nil && !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// script makes a program of a shell script that plays vtysh.
+func script(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "vtysh")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestByCommand(t *testing.T) {
+	s := session{daemon: "bgpd", enter: []string{"configure terminal"}, commands: []string{"network 10.0.0.1/32", "network 10.0.0.2/32"}}
+	args := script(t, `echo "$@" > "$0.args"; echo "vm# configure terminal"; echo "vm(config)# network 10.0.0.1/32"; echo "vm(config)# network 10.0.0.2/32"`)
+	if _, err := byCommand(Options{Vtysh: args, SocketDir: "/run/x"}.withDefaults())(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(args + ".args")
+	if want := "-d bgpd --vty_socket /run/x -E -c configure terminal -c network 10.0.0.1/32 -c network 10.0.0.2/32\n"; err != nil || string(got) != want {
+		t.Errorf("%v: %s, want %s", err, got, want)
+	}
+	// One that is refused does not stop the next: vtysh is run again for that.
+	bad := script(t, `case "$*" in *0.1/32*) echo "vm# configure terminal"; echo "vm(config)# network 10.0.0.1/32"; echo "% no"; exit 1;; esac
+echo "vm# configure terminal"; echo "vm(config)# network 10.0.0.2/32"`)
+	replies, err := byCommand(Options{Vtysh: bad}.withDefaults())(t.Context(), s)
+	if diff := cmp.Diff([]vty.Reply{{Status: 1, Text: "% no\n"}, {}}, replies); diff != "" || err != nil {
+		t.Errorf("%v: %s", err, diff)
+	}
+	// Silent success (the change did not take) is what the table decides on.
+	for name, c := range map[string]struct {
+		o     Options
+		s     session
+		cause error
+		text  string
+	}{
+		"missing":  {Options{Vtysh: "/nowhere/vtysh"}, s, os.ErrNotExist, "install frr"},
+		"hangs":    {Options{Vtysh: script(t, "sleep 60"), Timeout: 50 * time.Millisecond}, s, context.DeadlineExceeded, "vtysh -d bgpd: no answer within 80ms"},
+		"too long": {Options{Vtysh: script(t, "head -c 17000000 /dev/zero"), Timeout: 10 * time.Second}, s, routers.ErrUnavailable, "longer than 16 MiB"},
+	} {
+		_, err := byCommand(c.o.withDefaults())(t.Context(), c.s)
+		if !errors.Is(err, routers.ErrUnavailable) || !errors.Is(err, c.cause) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	// vtysh would take a line feed for the end of a command.
+	s.commands = []string{"network 10.0.0.1/32\nno router bgp"}
+	if _, err := byCommand(Options{Vtysh: args}.withDefaults())(t.Context(), s); err == nil || !strings.Contains(err.Error(), "not printable") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestOrElse(t *testing.T) {
+	for name, c := range map[string]struct {
+		first  error
+		second bool
+	}{
+		"answers": {nil, false},
+		"missing": {errors.Join(routers.ErrUnavailable, syscall.ENOENT), true},
+		"denied":  {errors.Join(routers.ErrUnavailable, syscall.EACCES), true},
+		"refused": {errors.Join(routers.ErrUnavailable, syscall.ECONNREFUSED), false},
+		"hangs":   {errors.Join(routers.ErrUnavailable, os.ErrDeadlineExceeded), false},
+		"said no": {routers.ErrRefused, false},
+	} {
+		second := false
+		talk := orElse(
+			func(context.Context, session) ([]vty.Reply, error) { return nil, c.first },
+			func(context.Context, session) ([]vty.Reply, error) {
+				second = true
+				return nil, errors.New("no vtysh either")
+			})
+		_, err := talk(t.Context(), session{})
+		if second != c.second || !errors.Is(err, c.first) || second && !strings.Contains(err.Error(), "no vtysh either") {
+			t.Errorf("%s: second %v, error %v", name, second, err)
+		}
+	}
+}
+
+// The commands of a session are not sent unless the way to their node was taken.
+func TestConverse(t *testing.T) {
+	ours, daemon := net.Pipe()
+	done := make(chan string)
+	go func() {
+		defer close(done)
+		defer daemon.Close()
+		buf := make([]byte, 4096)
+		n, _ := daemon.Read(buf)
+		_, _ = daemon.Write([]byte("\x00\x00\x00\x00\x00\x00\x00\x00% No BGP process is configured\n\x00\x00\x00\x0d"))
+		more, _ := daemon.Read(buf[n:])
+		done <- string(buf[:n+more])
+	}()
+	c := vty.New(ours, time.Second)
+	_, err := converse(t.Context(), c, session{"bgpd", []string{"configure terminal", "router bgp"}, []string{"network 10.0.0.1/32"}})
+	c.Close()
+	if sent := <-done; sent != "enable\x00configure terminal\x00router bgp\x00" {
+		t.Errorf("sent %q", sent)
+	}
+	if refusal := (*vty.Refusal)(nil); !errors.As(err, &refusal) || refusal.Command != "router bgp" {
+		t.Errorf("error %v", err)
+	}
+}

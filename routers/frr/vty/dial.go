@@ -1,0 +1,48 @@
+package vty
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"vouch/routers"
+)
+
+// Path is the socket of a daemon ("ospfd") below FRR's directory of sockets.
+func Path(dir, daemon string) string { return filepath.Join(dir, daemon+".vty") }
+
+// Dial connects to a daemon's socket. Its errors are of class routers.ErrUnavailable, wrap the
+// system's (syscall.ENOENT, ECONNREFUSED, EACCES, EAGAIN) and name the way out. The caller bounds it
+// by ctx, though connecting to a unix socket never waits.
+func Dial(ctx context.Context, dir, daemon string) (net.Conn, error) {
+	var d net.Dialer
+	path := Path(dir, daemon)
+	conn, err := d.DialContext(ctx, "unix", path)
+	if err == nil {
+		return conn, nil
+	}
+	why := "cannot connect"
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		why = fmt.Sprintf("no such socket: is %s enabled in /etc/frr/daemons, and started?", daemon)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		why = fmt.Sprintf("refused: %s is not running (its socket was left behind): start it again", daemon)
+	case errors.Is(err, os.ErrPermission):
+		why = "permission denied: join group frrvty (and group frr, for daemons in a path space of their own)"
+	case errors.Is(err, syscall.EAGAIN):
+		why = fmt.Sprintf("its queue of connections is full: %s hangs or is overloaded", daemon)
+	}
+	return nil, fmt.Errorf("%s: %s: %w: %w", path, why, routers.ErrUnavailable, cause(err))
+}
+
+// cause is the system's own error, without the path that stands before it already.
+func cause(err error) error {
+	if errno := syscall.Errno(0); errors.As(err, &errno) {
+		return errno
+	}
+	return err
+}

@@ -1,0 +1,256 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// frrPrograms is where Debian and FRR's own packages put the daemons.
+const frrPrograms = "/usr/lib/frr"
+
+// An FRR is a set of FRR daemons on one node, with their own sockets. It was made for FRR 8.4 and
+// knows of mgmtd, which FRR 10 has beside. Its methods may be called concurrently, but not two
+// that start or stop the same daemon.
+type FRR struct {
+	node    *Node
+	dir     string
+	daemons []string // in the order of their start
+
+	mu    sync.Mutex
+	procs map[string]*Proc
+}
+
+// FRR starts zebra, mgmtd where this FRR has it, and the given daemons, and loads config, which is
+// a whole frr.conf. It returns when every daemon has taken its part of it. Daemons that run
+// already are an error.
+func (nd *Node) FRR(ctx context.Context, config string, daemons ...string) (*FRR, error) {
+	f := &FRR{node: nd, dir: filepath.Join(nd.dir, "frr"), procs: map[string]*Proc{}}
+	if _, err := os.Stat(filepath.Join(frrPrograms, "mgmtd")); err == nil {
+		f.daemons = append(f.daemons, "mgmtd")
+	}
+	f.daemons = append(f.daemons, "zebra")
+	for _, d := range daemons {
+		if !slices.Contains(f.daemons, d) {
+			f.daemons = append(f.daemons, d)
+		}
+	}
+	if err := f.prepare(config); err != nil {
+		return nil, fmt.Errorf("lab: frr of %s: %w", nd.name, err)
+	}
+	return f, f.Start(ctx)
+}
+
+// prepare makes the directory that FRR's own user may write to, with the configuration.
+func (f *FRR) prepare(config string) error {
+	u, err := user.Lookup("frr")
+	if err != nil {
+		return err
+	}
+	uid, _ := strconv.Atoi(u.Uid)
+	gid, _ := strconv.Atoi(u.Gid)
+	if err := os.Mkdir(f.dir, 0o755); err != nil {
+		return err
+	}
+	for name, text := range map[string]string{
+		"frr.conf": config, "vtysh.conf": "service integrated-vtysh-config\n",
+	} {
+		path := filepath.Join(f.dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
+			return err
+		}
+		if err := os.Chown(path, uid, gid); err != nil {
+			return err
+		}
+	}
+	return os.Chown(f.dir, uid, gid)
+}
+
+// SocketDir is the directory with the daemons' vty sockets, zserv.api, frr.conf and FRR's logs.
+// The modes of the sockets are the daemons' own: root, and members of the group frrvty.
+func (f *FRR) SocketDir() string { return f.dir }
+
+// Start starts all daemons, zebra before those which need it, and has them load the configuration.
+func (f *FRR) Start(ctx context.Context) error {
+	for _, d := range f.daemons {
+		if err := f.launch(ctx, d); err != nil {
+			return err
+		}
+	}
+	return f.load(ctx)
+}
+
+// Stop stops all daemons as FRR's own scripts do (SIGINT), zebra last.
+func (f *FRR) Stop() error {
+	var errs []error
+	for _, d := range slices.Backward(f.daemons) {
+		errs = append(errs, f.StopDaemon(d))
+	}
+	return errors.Join(errs...)
+}
+
+// Restart stops and starts all daemons with the same configuration, as `systemctl restart frr`.
+func (f *FRR) Restart(ctx context.Context) error {
+	return errors.Join(f.Stop(), f.Start(ctx))
+}
+
+// StartDaemon starts one daemon that was stopped and has it load its part of the configuration.
+func (f *FRR) StartDaemon(ctx context.Context, daemon string) error {
+	if err := f.launch(ctx, daemon); err != nil {
+		return err
+	}
+	if daemon == "mgmtd" {
+		return f.load(ctx)
+	}
+	return f.load(ctx, "-d", daemon)
+}
+
+// StopDaemon stops one daemon (SIGINT) and waits for its end.
+func (f *FRR) StopDaemon(daemon string) error {
+	p, err := f.proc(daemon)
+	if err != nil {
+		return err
+	}
+	return p.end(syscall.SIGINT, 5*time.Second)
+}
+
+// RestartDaemon stops and starts one daemon alone, which FRR's watchfrr never does with zebra: the
+// others are not told, so ospfd does not send its routes to the new zebra.
+func (f *FRR) RestartDaemon(ctx context.Context, daemon string) error {
+	if err := f.StopDaemon(daemon); err != nil {
+		return err
+	}
+	return f.StartDaemon(ctx, daemon)
+}
+
+// Kill kills one daemon (SIGKILL). It leaves its socket file and what it put into the kernel.
+func (f *FRR) Kill(daemon string) error {
+	p, err := f.proc(daemon)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
+}
+
+// Signal sends a signal to one daemon: SIGSTOP makes it hang, SIGCONT go on.
+func (f *FRR) Signal(daemon string, sig os.Signal) error {
+	p, err := f.proc(daemon)
+	if err != nil {
+		return err
+	}
+	return p.Signal(sig)
+}
+
+// PID is the process id of a daemon, 0 when it never ran.
+func (f *FRR) PID(daemon string) int {
+	p, err := f.proc(daemon)
+	if err != nil {
+		return 0
+	}
+	return p.PID()
+}
+
+// Vtysh runs commands one after the other in a vtysh of its own and gives what it printed. It
+// waits as long as ctx for a daemon that hangs.
+func (f *FRR) Vtysh(ctx context.Context, commands ...string) (string, error) {
+	args := f.vtysh()
+	for _, c := range commands {
+		args = append(args, "-c", c)
+	}
+	return f.node.Run(ctx, args...)
+}
+
+func (f *FRR) vtysh() []string {
+	return []string{"vtysh", "--vty_socket", f.dir, "--config_dir", f.dir}
+}
+
+// load sends frr.conf to the daemons.
+func (f *FRR) load(ctx context.Context, args ...string) error {
+	_, err := f.node.Run(ctx, append(append(f.vtysh(), "-b"), args...)...)
+	return err
+}
+
+func (f *FRR) proc(daemon string) (*Proc, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p := f.procs[daemon]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("lab: frr of %s: %s was not started", f.node.name, daemon)
+}
+
+// launch starts one daemon and waits until it takes connections. The others try to reach zebra
+// every 10 s only, so they must not be started before zebra listens.
+func (f *FRR) launch(ctx context.Context, daemon string) error {
+	if p, err := f.proc(daemon); err == nil && p.Running() {
+		return fmt.Errorf("lab: frr of %s: %s runs already", f.node.name, daemon)
+	}
+	args := []string{
+		filepath.Join(frrPrograms, daemon), "--vty_socket", f.dir, "-i", f.path(daemon + ".pid"),
+		"-z", f.path("zserv.api"), "-P", "0", "-F", "traditional",
+		"--log", "file:" + f.path(daemon+".log"), "--log-level", "informational",
+	}
+	listens := []string{f.path(daemon + ".vty")}
+	if daemon == "zebra" {
+		args = append(args, "-s", "90000000")
+		listens = append(listens, f.path("zserv.api"))
+	}
+	p, err := f.node.Start(daemon, args...)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	f.procs[daemon] = p
+	f.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	return Wait(ctx, p.String()+" to listen", 5*time.Millisecond, func() (bool, error) {
+		if !p.Running() {
+			cancel(fmt.Errorf("it ended: %w: %s", p.Err(), lastLine(p.Log())))
+		}
+		return f.answers(listens)
+	})
+}
+
+func (f *FRR) path(name string) string { return filepath.Join(f.dir, name) }
+
+// answers says whether all sockets take connections: a dead daemon leaves its socket's file.
+func (f *FRR) answers(sockets []string) (bool, error) {
+	for _, s := range sockets {
+		c, err := net.DialTimeout("unix", s, time.Second)
+		if err != nil {
+			return false, err
+		}
+		_ = c.Close()
+	}
+	return true, nil
+}
+
+func lastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return lines[len(lines)-1]
+}
+
+// FRRVersion is the version of the FRR on this machine, such as "8.4.4".
+func FRRVersion(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, filepath.Join(frrPrograms, "zebra"), "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("lab: zebra --version: %w", err)
+	}
+	fields := strings.Fields(string(out))
+	if i := slices.Index(fields, "version"); i >= 0 && i+1 < len(fields) {
+		return fields[i+1], nil
+	}
+	return "", fmt.Errorf("lab: zebra --version said %q", out)
+}

@@ -1,0 +1,240 @@
+package lab_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"vouch/routers/lab"
+)
+
+// child names what this test program is to do instead of testing, when a test runs it again.
+const child = "VOUCH_LAB_CHILD"
+
+func TestMain(m *testing.M) {
+	if what := os.Getenv(child); what != "" {
+		dieWith(what == "keep")
+	}
+	os.Exit(m.Run())
+}
+
+// dieWith leaves a network behind, as a test does that panics in a goroutine of its own.
+func dieWith(keep bool) {
+	n, err := lab.New(context.Background())
+	must(err)
+	if keep {
+		must(n.Keep())
+	}
+	nd, err := n.Node("left")
+	must(err)
+	_, err = nd.Start("sleep", "sleep", "600")
+	must(err)
+	fmt.Println(n.ID())
+	panic("a test went wrong")
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// leave runs a child that leaves a network, and gives its id.
+func leave(t *testing.T, what string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), child+"="+what)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	if err := cmd.Wait(); err == nil {
+		t.Fatal("the child did not panic")
+	}
+	id := strings.TrimSpace(line)
+	if id == "" {
+		t.Fatal("the child made no network")
+	}
+	return id
+}
+
+// traces lists what there is of a network: its directory, namespaces and processes.
+func traces(t *testing.T, id string) []string {
+	t.Helper()
+	dirs, _ := filepath.Glob("/run/vlab/*" + id)
+	names, _ := filepath.Glob("/run/netns/vlab-" + id + "-*")
+	found := append(dirs, names...)
+	for _, ns := range names {
+		out, err := exec.Command("ip", "netns", "pids", filepath.Base(ns)).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pid := range strings.FieldsSeq(string(out)) {
+			found = append(found, "pid "+pid)
+		}
+	}
+	return found
+}
+
+func TestNewSweepsWhatADeadProcessLeft(t *testing.T) {
+	lab.Require(t)
+	left := leave(t, "panic")
+	lab.Open(t)
+	if found := traces(t, left); len(found) > 0 {
+		t.Fatalf("New left %v", found)
+	}
+}
+
+func TestKeptNetworkStaysUntilRemoved(t *testing.T) {
+	lab.Require(t)
+	left := leave(t, "keep")
+	t.Cleanup(func() { _ = lab.Remove(left) })
+	lab.Open(t)
+	if found := traces(t, left); len(found) != 3 {
+		t.Fatalf("of a directory, a namespace and a process there are %v", found)
+	}
+	if !slices.Contains(lab.Kept(), left) {
+		t.Fatalf("Kept gives %v, without %s", lab.Kept(), left)
+	}
+	if err := lab.Remove(left); err != nil {
+		t.Fatal(err)
+	}
+	if found := traces(t, left); len(found) > 0 {
+		t.Fatalf("Remove left %v", found)
+	}
+}
+
+func TestRemoveLeavesALivingNetworkAlone(t *testing.T) {
+	n := lab.Open(t)
+	err := lab.Remove(n.ID())
+	if err == nil || !strings.Contains(err.Error(), "its process is alive") {
+		t.Fatalf("Remove said %v", err)
+	}
+	if found := traces(t, n.ID()); len(found) == 0 {
+		t.Fatal("Remove removed a living network")
+	}
+}
+
+func TestCloseRemovesEverything(t *testing.T) {
+	n := lab.Open(t)
+	nd, err := n.Node("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A process the network did not start itself, with a session of its own, that minds no SIGTERM.
+	if _, err := nd.Run(t.Context(), "sh", "-c", "trap '' TERM; setsid sleep 600 >/dev/null 2>&1 &"); err != nil {
+		t.Fatal(err)
+	}
+	p, err := nd.Start("sleep", "sleep", "600")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := traces(t, n.ID()); len(found) != 4 {
+		t.Fatalf("of a directory, a namespace and two processes there are %v", found)
+	}
+	for range 2 {
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found := traces(t, n.ID()); len(found) > 0 {
+		t.Fatalf("Close left %v", found)
+	}
+	if p.Running() {
+		t.Fatal("the process runs")
+	}
+	if _, err := nd.Start("late", "true"); err == nil {
+		t.Fatal("a process was started in a closed network")
+	}
+}
+
+func TestProcess(t *testing.T) {
+	n := lab.Open(t)
+	nd, err := n.Node("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func(args ...string) *lab.Proc {
+		p, err := nd.Start("p", args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if err := start("sh", "-c", "echo said; exit 3").Err(); err == nil || err.Error() != "exit status 3" {
+		t.Fatalf("ended with %v", err)
+	}
+	p := start("sleep", "600")
+	if log := p.Log(); log != "said\n" {
+		t.Fatalf("log is %q", log)
+	}
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Stop(); err != nil { // it must not need the kill that follows in vain
+		t.Fatal(err)
+	}
+	if err := p.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+		t.Fatalf("signal to an ended process: %v", err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDoIsInsideAndComesBack(t *testing.T) {
+	n := lab.Open(t)
+	nd, err := n.Node("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns := func() string {
+		name, err := os.Readlink("/proc/thread-self/ns/net")
+		if err != nil {
+			t.Error(err)
+		}
+		return name
+	}
+	home, there := ns(), ""
+	want := errors.New("what fn says")
+	if err := nd.Do(func() error { there = ns(); return want }); !errors.Is(err, want) {
+		t.Fatalf("Do gave %v", err)
+	}
+	if there == home {
+		t.Fatal("fn ran outside")
+	}
+	if now := ns(); now != home {
+		t.Fatalf("the caller is in %s, was in %s", now, home)
+	}
+	out, err := nd.Run(t.Context(), "readlink", "/proc/self/ns/net")
+	if err != nil || strings.TrimSpace(out) != there {
+		t.Fatalf("Run was in %q (%v), Do in %s", out, err, there)
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	n := lab.Open(t)
+	nd, err := n.Node("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := nd.Run(ctx, "sleep", "60"); err == nil || time.Since(began) > 10*time.Second {
+		t.Fatalf("Run took %s and gave %v", time.Since(began), err)
+	}
+}

@@ -1,0 +1,170 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		n := 0
+		err := Wait(t.Context(), "three", time.Second, func() (bool, error) { n++; return n == 3, nil })
+		if err != nil || time.Since(began) != 2*time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		last := errors.New("still two")
+		err = Wait(ctx, "three", time.Second, func() (bool, error) { return false, last })
+		want := "lab: waiting for three: context deadline exceeded (last: still two)"
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, last) || err.Error() != want {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A tb records how a test would have ended.
+type tb struct {
+	testing.TB
+	ended string
+}
+
+func (tb *tb) Helper()                      {}
+func (tb *tb) Fatalf(f string, args ...any) { tb.ended = "fatal: " + fmt.Sprintf(f, args...) }
+func (tb *tb) Skipf(f string, args ...any)  { tb.ended = "skip: " + fmt.Sprintf(f, args...) }
+
+func TestRequire(t *testing.T) {
+	for _, c := range []struct {
+		missing []string
+		ci      bool
+		want    string
+	}{
+		{nil, true, ""},
+		{nil, false, ""},
+		{[]string{"ip", "root"}, true, "fatal: lab: missing ip, root: run `make deps` as root"},
+		{[]string{"ip"}, false, "skip: lab: NOT TESTED: missing ip: run `make deps` and the tests as root"},
+	} {
+		var got tb
+		require(&got, c.missing, c.ci)
+		if got.ended != c.want {
+			t.Errorf("%v, CI %t: %q, want %q", c.missing, c.ci, got.ended, c.want)
+		}
+	}
+}
+
+func TestLSAs(t *testing.T) {
+	const v2 = `
+       OSPF Router with ID (10.0.0.1)
+
+Link ID         ADV Router      Age  Seq#       CkSum  Link count
+10.0.0.1       10.0.0.1          10 0x80000006 0x5a15 5
+10.0.1.2       10.0.1.2          11 0x80000002 0x5a9b 2
+`
+	const v3 = `
+Type LSId           AdvRouter       Age   SeqNum                        Payload
+Rtr  0.0.0.0        10.0.0.1         10 80000004               10.0.1.2/0.0.0.2
+INP  0.0.0.0        10.0.1.2         11 80000002                2001:db8:1::/64
+`
+	for text, want := range map[string]map[string]bool{
+		v2: {"10.0.1.2 10.0.1.2 0x80000002 0x5a9b 2": true},
+		v3: {"INP 0.0.0.0 10.0.1.2 80000002 2001:db8:1::/64": true},
+		"": {},
+	} {
+		if diff := cmp.Diff(want, lsas(text, "10.0.1.2")); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	}
+}
+
+func TestStreamCounts(t *testing.T) {
+	t0 := time.Unix(1000, 0)
+	at := func(ms int) time.Time { return t0.Add(time.Duration(ms) * time.Millisecond) }
+	lost := errors.New("timeout")
+	s := &Stream{queries: []Query{
+		{Sent: at(0), Answered: at(1), Node: "apu01"},
+		{Sent: at(5), Answered: at(6), Node: "apu02"},
+		{Sent: at(10), Lost: lost},
+		{Sent: at(15)},
+		{Sent: at(20), Answered: at(21), Node: "apu02"},
+	}}
+	for _, c := range []struct {
+		from, to int
+		want     string
+	}{
+		{0, 100, "5 sent, 1 lost, 1 waiting, apu01 1, apu02 2"},
+		{0, 10, "2 sent, 0 lost, apu01 1, apu02 1"},
+		{10, 11, "1 sent, 1 lost"},
+		{20, 0, "0 sent, 0 lost"},
+	} {
+		if got := s.Between(at(c.from), at(c.to)).String(); got != c.want {
+			t.Errorf("from %d to %d: %q, want %q", c.from, c.to, got, c.want)
+		}
+	}
+	if got := s.Lost(at(0), at(100)); len(got) != 1 || !got[0].Sent.Equal(at(10)) {
+		t.Errorf("lost: %v", got)
+	}
+}
+
+func TestFollowerSince(t *testing.T) {
+	t0 := time.Unix(1000, 0)
+	f := &Follower{history: []Seen{{Time: t0}, {Time: t0.Add(1)}, {Time: t0.Add(3)}}}
+	for at, want := range map[time.Duration]int{-1: 3, 0: 3, 1: 2, 2: 2, 3: 1, 9: 1} {
+		if got := f.Since(t0.Add(at)); len(got) != want {
+			t.Errorf("since %d: %d states, want %d", at, len(got), want)
+		}
+	}
+}
+
+func TestLeadsTo(t *testing.T) {
+	_, n32, _ := net.ParseCIDR("10.53.53.53/32")
+	_, n24, _ := net.ParseCIDR("10.53.53.0/24")
+	_, n6, _ := net.ParseCIDR("2001:db8:53::53/128")
+	_, all, _ := net.ParseCIDR("0.0.0.0/0")
+	for _, c := range []struct {
+		dst    *net.IPNet
+		prefix string
+		want   bool
+	}{
+		{n32, "10.53.53.53/32", true},
+		{n24, "10.53.53.53/32", false},
+		{n6, "2001:db8:53::53/128", true},
+		{nil, "10.53.53.53/32", false},
+		{nil, "0.0.0.0/0", true},
+		{all, "0.0.0.0/0", true},
+	} {
+		if got := leadsTo(c.dst, netip.MustParsePrefix(c.prefix)); got != c.want {
+			t.Errorf("%v leads to %s: %t", c.dst, c.prefix, got)
+		}
+	}
+}
+
+func TestPrefixes(t *testing.T) {
+	got := fmt.Sprint(prefixes(AnycastOptions{}), prefixes(AnycastOptions{Prefixes: 3, IPv6: true}))
+	if want := "[10.53.53.53/32] [10.53.53.53/32 10.53.53.54/32 10.53.53.55/32 2001:db8:53::53/128]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestOptionsAreInTheConfiguration(t *testing.T) {
+	const line = "no zebra nexthop kernel enable\n"
+	if strings.Contains(nodeConfig(AnycastOptions{}, 1), line) || !strings.Contains(nodeConfig(AnycastOptions{NoNexthopObjects: true}, 1), line) {
+		t.Error("NoNexthopObjects does not show")
+	}
+	o := AnycastOptions{NodeOSPF: " node-ospf\n", NodeConfig: "node-config\n", CoreOSPF: " core-ospf\n"}
+	if c := nodeConfig(o, 2); !strings.Contains(c, o.NodeOSPF) || !strings.Contains(c, o.NodeConfig) || !strings.Contains(c, "hostname apu02\n") {
+		t.Errorf("node: %s", c)
+	}
+	if c := coreConfig(o); !strings.Contains(c, o.CoreOSPF) || strings.Contains(c, "ospf6") {
+		t.Errorf("core: %s", c)
+	}
+}

@@ -1,0 +1,122 @@
+package rtnl
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// An Address is one address of an interface.
+type Address struct {
+	Prefix    netip.Prefix // the address itself with its length; host bits are kept
+	Interface string
+	// Peer is the other end and its length where the address is one end of a point-to-point link;
+	// Prefix is then a host prefix.
+	Peer netip.Prefix
+
+	Tentative  bool // IPv6: duplicate address detection has not ended, the address cannot be used yet
+	DADFailed  bool // IPv6: duplicate address detection found it elsewhere, the address cannot be used
+	Deprecated bool // usable, but not chosen for new connections
+}
+
+// Usable says whether packets to the address are taken in. They are also while the interface is set
+// down: to the kernel an address belongs to the host.
+func (a Address) Usable() bool { return !a.Tentative && !a.DADFailed }
+
+// State says in words why the address is not usable; it is empty for a usable one.
+func (a Address) State() string {
+	switch {
+	case a.DADFailed:
+		return "duplicate address detection failed: another host on the link has the address"
+	case a.Tentative:
+		return "tentative: duplicate address detection has not ended"
+	}
+	return ""
+}
+
+// Addresses reads the addresses of all interfaces, of both families, in the kernel's order. It
+// returns within the deadline of ctx, or a second. The error wraps ErrInterrupted when the
+// addresses changed under every attempt to read them.
+func Addresses(ctx context.Context) ([]Address, error) {
+	var found []Address
+	err := again(ctx, func() (err error) {
+		c, err := dial()
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		found, err = c.addresses(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read addresses: %w", err)
+	}
+	return found, nil
+}
+
+// addresses reads them once. The interfaces are read last, so that each address has its name unless
+// the interface went away in between.
+func (c *conn) addresses(ctx context.Context) ([]Address, error) {
+	req := nl.NewNetlinkRequest(unix.RTM_GETADDR, 0)
+	req.AddData(nl.NewIfAddrmsg(unix.AF_UNSPEC))
+	var found []Address
+	var indexes []int
+	err := c.dump(ctx, req, func(data []byte) bool {
+		if a, index, ok := parseAddress(data); ok {
+			found, indexes = append(found, a), append(indexes, index)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	links, err := c.allLinks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, index := range indexes {
+		l, ok := links[index]
+		if !ok {
+			return nil, fmt.Errorf("interface %d is gone: %w", index, ErrInterrupted)
+		}
+		found[i].Interface = l.name
+	}
+	return found, nil
+}
+
+// parseAddress reads a struct ifaddrmsg and its attributes. IPv4 has the address in IFA_LOCAL and
+// the peer, or the address again, in IFA_ADDRESS; IPv6 has IFA_LOCAL only beside a peer.
+func parseAddress(b []byte) (a Address, index int, ok bool) {
+	if len(b) < unix.SizeofIfAddrmsg {
+		return a, 0, false
+	}
+	family, bits, flags := b[0], int(b[1]), uint32(b[2])
+	if family != unix.AF_INET && family != unix.AF_INET6 {
+		return a, 0, false
+	}
+	var local, address netip.Addr
+	for kind, value := range attributes(b[unix.SizeofIfAddrmsg:]) {
+		switch kind {
+		case unix.IFA_LOCAL:
+			local, _ = netip.AddrFromSlice(value)
+		case unix.IFA_ADDRESS:
+			address, _ = netip.AddrFromSlice(value)
+		case unix.IFA_FLAGS:
+			flags = number(value)
+		}
+	}
+	switch {
+	case !local.IsValid() || local == address:
+		a.Prefix = netip.PrefixFrom(address, bits)
+	default:
+		a.Prefix = netip.PrefixFrom(local, local.BitLen())
+		a.Peer = netip.PrefixFrom(address, bits)
+	}
+	a.Tentative = flags&unix.IFA_F_TENTATIVE != 0
+	a.DADFailed = flags&unix.IFA_F_DADFAILED != 0
+	a.Deprecated = flags&unix.IFA_F_DEPRECATED != 0
+	return a, int(native.Uint32(b[4:])), a.Prefix.IsValid()
+}

@@ -1,0 +1,82 @@
+package rtnl
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// long gives n ip commands that add or delete routes of table 100, which no rule asks.
+func long(command, net string, n int) []string {
+	lines := make([]string, n)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("route %s %s:%x::/48 via fd00:1::1 table 100", command, net, i)
+	}
+	return lines
+}
+
+// TestLongDumpPassesOverRoutes shows why a long IPv6 dump is not believed when it finds nothing:
+// the kernel leaves out a default route that stands, without a word, and only the messages of the
+// changes betray it.
+func TestLongDumpPassesOverRoutes(t *testing.T) {
+	twoPairs(t)
+	ip(t, append(long("add", "2001:1", 4000), "route add ::/0 via fd00:1::1 table 100")...)
+	changes, err := listen([]int{unix.RTNLGRP_IPV6_ROUTE})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer changes.close()
+	if !changes.quiet() {
+		t.Fatal("there are messages before the change")
+	}
+	c, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	seen, found := 0, false
+	err = c.dump(t.Context(), routeRequest(IPv6, 100), func(data []byte) bool {
+		if seen++; seen == 1000 {
+			ip(t, append(long("del", "2001:1", 3900), "route add 2001:2::/48 via fd00:1::1 table 100")...)
+		}
+		_, ok := parseDefault(data, 100)
+		found = found || ok
+		return true
+	})
+	t.Logf("the dump gave %d routes, the default route among them: %t, error: %v", seen, found, err)
+	if changes.quiet() {
+		t.Error("no message tells of the change")
+	}
+}
+
+// TestChurnNeverHidesDefaultRoute reads a table of which much is deleted meanwhile. It may be
+// impossible to tell (ErrInterrupted), but the default route is never said to be absent.
+func TestChurnNeverHidesDefaultRoute(t *testing.T) {
+	ns := twoPairs(t)
+	ip(t, append(long("add", "2001:1", 20000), "route add ::/0 via fd00:1::1 table 100")...)
+	var churn []string
+	for i, line := range long("del", "2001:1", 20000) {
+		churn = append(churn, line)
+		if i%250 == 0 {
+			churn = append(churn, fmt.Sprintf("route add 2001:2:%x::/48 via fd00:1::1 table 100", i))
+		}
+	}
+	done := make(chan struct{})
+	ns.Go(func() {
+		defer close(done)
+		ip(t, churn...)
+	})
+	for reads := 1; ; reads++ {
+		d, err := DefaultRoute(t.Context(), IPv6, 100)
+		if err == nil && !d.Usable || err != nil && !errors.Is(err, ErrInterrupted) {
+			t.Errorf("reading %d: %+v, %v", reads, d, err)
+		}
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package rtnl
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Default is what was found of the default route of one table.
+type Default struct {
+	Found  bool   // there is one, of whatever use
+	Usable bool   // the kernel sends packets by it over a link that is up
+	Text   string // for people: the route, and why it is not usable
+}
+
+// kinds are the types of routes that send nothing anywhere, by their names in iproute2.
+var kinds = map[uint8]string{
+	unix.RTN_LOCAL: "local", unix.RTN_BROADCAST: "broadcast", unix.RTN_ANYCAST: "anycast",
+	unix.RTN_MULTICAST: "multicast", unix.RTN_BLACKHOLE: "blackhole", unix.RTN_UNREACHABLE: "unreachable",
+	unix.RTN_PROHIBIT: "prohibit", unix.RTN_THROW: "throw", unix.RTN_NAT: "nat",
+}
+
+// judge decides what the default routes of a table are worth, as the kernel does: the lowest metric
+// is asked first, and what it says is final, unless all its next hops are dead, which are passed
+// over. So an unreachable default hides a good one with a higher metric. One live next hop of
+// several is enough. objects and links hold all that the routes name.
+func judge(family Family, table uint32, routes []route, objects map[uint32]nexthop, links map[int]link) Default {
+	passed := Default{Text: "no default route in table " + TableName(table)}
+	for _, r := range byMetric(family, routes) {
+		d, dead := judgeRoute(r, objects, links)
+		if !dead {
+			return d
+		}
+		if !passed.Found {
+			passed = d
+		}
+	}
+	return passed
+}
+
+// byMetric sorts routes into the order in which the kernel asks them. IPv6 may have several of one
+// metric, such as from two routers' advertisements: they are as one route with several next hops.
+func byMetric(family Family, routes []route) []route {
+	sorted := slices.Clone(routes)
+	slices.SortStableFunc(sorted, func(a, b route) int { return cmp.Compare(a.metric, b.metric) })
+	if family == IPv4 {
+		return sorted
+	}
+	merged := sorted[:0]
+	for _, r := range sorted {
+		last := len(merged) - 1
+		if last >= 0 && merged[last].metric == r.metric && plain(merged[last]) && plain(r) {
+			merged[last].legs = slices.Concat(merged[last].legs, r.legs)
+			continue
+		}
+		merged = append(merged, r)
+	}
+	return merged
+}
+
+// plain says that a route has next hops of its own.
+func plain(r route) bool { return r.kind == unix.RTN_UNICAST && len(r.legs) > 0 }
+
+// judgeRoute judges one route; dead says that the kernel passes over it.
+func judgeRoute(r route, objects map[uint32]nexthop, links map[int]link) (d Default, dead bool) {
+	legs, blackhole := r.legs, false
+	if len(legs) == 0 && r.nexthop != 0 {
+		legs, blackhole = resolve(r.nexthop, objects)
+	}
+	switch {
+	case blackhole:
+		return Default{Found: true, Text: "default route is blackhole"}, false
+	case r.kind != unix.RTN_UNICAST:
+		name, ok := kinds[r.kind]
+		if !ok {
+			name = fmt.Sprintf("of unknown type %d", r.kind)
+		}
+		return Default{Found: true, Text: "default route is " + name}, false
+	case len(legs) == 0:
+		return Default{Found: true, Text: "default route has no next hop"}, false
+	}
+	return judgeLegs(legs, links)
+}
+
+// resolve gives the legs of a nexthop object. Groups hold no groups.
+func resolve(id uint32, objects map[uint32]nexthop) (legs []leg, blackhole bool) {
+	members := objects[id].group
+	if len(members) == 0 {
+		members = []uint32{id}
+	}
+	for _, member := range members {
+		if objects[member].blackhole {
+			return nil, true
+		}
+		legs = append(legs, objects[member].leg)
+	}
+	return legs, false
+}
+
+// judgeLegs needs one of several to be alive.
+func judgeLegs(legs []leg, links map[int]link) (d Default, dead bool) {
+	var alive, faulty []string
+	dead = true
+	for _, l := range legs {
+		text, fault := describe(l, links[l.index]), fault(l, links[l.index])
+		dead = dead && l.has(unix.RTNH_F_DEAD)
+		if fault == "" {
+			alive = append(alive, text)
+		} else {
+			faulty = append(faulty, text+": "+fault)
+		}
+	}
+	slices.Sort(alive) // the kernel tells IPv6 legs in turns
+	slices.Sort(faulty)
+	if len(alive) > 0 {
+		return Default{Found: true, Usable: true, Text: "default " + strings.Join(alive, ", ")}, false
+	}
+	return Default{Found: true, Text: "default " + strings.Join(faulty, "; ")}, dead
+}
+
+func describe(l leg, via link) string {
+	dev := "dev " + via.name
+	if l.gateway.IsValid() {
+		return fmt.Sprintf("via %s %s", l.gateway, dev)
+	}
+	return dev
+}
+
+// fault says why nothing can be sent over a leg; it is empty for a good one.
+func fault(l leg, via link) string {
+	switch {
+	case via.has(unix.IFF_LOOPBACK):
+		return "leads back to this host"
+	case !via.has(unix.IFF_UP):
+		return "link is down"
+	case !via.has(unix.IFF_RUNNING), l.has(unix.RTNH_F_LINKDOWN):
+		return "link has no carrier"
+	case l.has(unix.RTNH_F_DEAD):
+		return "next hop is dead"
+	}
+	return ""
+}

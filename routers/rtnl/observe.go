@@ -1,0 +1,110 @@
+package rtnl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"vouch/routers"
+)
+
+// ObserveAddresses says of each prefix, in order, whether exactly it is on the interface: Selected
+// when usable, Configured when not (Address.Usable), otherwise Absent. The same address on another interface or with another length is not the one looked for;
+// Detail tells of it. When the addresses cannot be read all are Unknown and the error wraps
+// routers.ErrUnavailable.
+func ObserveAddresses(ctx context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error) {
+	found, err := Addresses(ctx)
+	if err != nil {
+		return unreadable(ps, err), fmt.Errorf("interface %q: %w: %w", iface, routers.ErrUnavailable, err)
+	}
+	return observe(iface, ps, found), nil
+}
+
+func unreadable(ps []netip.Prefix, err error) []routers.Observation {
+	os := make([]routers.Observation, len(ps))
+	for i, p := range ps {
+		os[i] = routers.Observation{Prefix: p, Stage: routers.Unknown, Detail: err.Error()}
+	}
+	return os
+}
+
+// observe compares the prefixes with the addresses that were found.
+func observe(iface string, ps []netip.Prefix, found []Address) []routers.Observation {
+	same := make(map[netip.Addr][]Address, len(ps))
+	for _, p := range ps {
+		same[p.Addr()] = nil
+	}
+	for _, a := range found {
+		if others, ok := same[a.Prefix.Addr()]; ok {
+			same[a.Prefix.Addr()] = append(others, a)
+		}
+	}
+	os := make([]routers.Observation, len(ps))
+	for i, p := range ps {
+		os[i] = observeOne(iface, p, same[p.Addr()])
+	}
+	return os
+}
+
+// observeOne judges one prefix by all that have the same address.
+func observeOne(iface string, p netip.Prefix, same []Address) routers.Observation {
+	o := routers.Observation{Prefix: p, Stage: routers.Absent}
+	elsewhere := make([]string, 0, len(same))
+	for _, a := range same {
+		if a.Interface != iface || a.Prefix != p || a.Peer.IsValid() {
+			elsewhere = append(elsewhere, placed(a))
+			continue
+		}
+		o.Stage, o.Detail = routers.Selected, ""
+		if !a.Usable() {
+			o.Stage, o.Detail = routers.Configured, a.State()
+		}
+	}
+	if o.Stage == routers.Absent {
+		o.Detail = fmt.Sprintf("not on interface %q", iface)
+		if len(elsewhere) > 0 {
+			o.Detail += ", but there is " + strings.Join(elsewhere, " and ") + ", which stays"
+		}
+	}
+	return o
+}
+
+func placed(a Address) string {
+	if a.Peer.IsValid() {
+		return fmt.Sprintf("%s with peer %s on interface %q", a.Prefix.Addr(), a.Peer, a.Interface)
+	}
+	return fmt.Sprintf("%s on interface %q", a.Prefix, a.Interface)
+}
+
+// ChangeAddresses puts announced prefixes on the interface and takes withdrawn ones away, withdraws
+// first. It goes on when one fails, and joins the errors, which are of the classes in package
+// routers. It touches nothing but the changes, and refuses any that is not a host prefix.
+func ChangeAddresses(ctx context.Context, iface string, cs []routers.Change) error {
+	c, err := dial()
+	if err != nil {
+		return fmt.Errorf("interface %q: %w: %w", iface, routers.ErrUnavailable, err)
+	}
+	defer c.close()
+	var failed error
+	for _, want := range []routers.Want{routers.Withdrawn, routers.Announced} {
+		for _, change := range cs {
+			if change.Want == want {
+				failed = errors.Join(failed, c.apply(ctx, iface, change))
+			}
+		}
+	}
+	return failed
+}
+
+func (c *conn) apply(ctx context.Context, iface string, change routers.Change) error {
+	p := change.Prefix
+	if !p.IsValid() || !p.IsSingleIP() {
+		return fmt.Errorf("address %s on interface %q: %w: not a host prefix; write a /32 or a /128", p, iface, routers.ErrRefused)
+	}
+	if change.Want == routers.Withdrawn {
+		return c.changeAddress(ctx, iface, p, (*conn).del)
+	}
+	return c.changeAddress(ctx, iface, p, (*conn).add)
+}

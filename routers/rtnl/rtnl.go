@@ -1,0 +1,39 @@
+// Package rtnl reads the kernel's addresses and routes over rtnetlink, changes addresses, and tells
+// when something may have changed.
+//
+// Everything here belongs to the network namespace of the calling thread: each call opens its own
+// socket and closes it again, so a caller in a namespace of its own need only lock its thread. All
+// functions may be called concurrently. Nothing is remembered between calls.
+package rtnl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrInterrupted says that the tables changed under every attempt to read them, so that what was
+// read cannot be trusted (NLM_F_DUMP_INTR, or a route naming an object that is no longer there).
+var ErrInterrupted = errors.New("the kernel's tables changed while they were read")
+
+// readAttempts is how often a read is begun before it is given up as interrupted.
+const readAttempts = 4
+
+// defaultTimeout bounds an exchange with the kernel whose context has no deadline.
+const defaultTimeout = time.Second
+
+// again calls read until it ends without ErrInterrupted, at most readAttempts times.
+func again(ctx context.Context, read func() error) error {
+	var err error
+	for range readAttempts {
+		err = read()
+		if !errors.Is(err, ErrInterrupted) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return fmt.Errorf("%d attempts: %w", readAttempts, err)
+}
