@@ -127,7 +127,7 @@ func (c *core) onOutstanding(ps *prefix, all map[netip.Prefix]reconcile.Outstand
 	}
 	ps.told[out.Err.Error()] = true
 	c.event(state.Event{Level: "warn", Kind: state.KindDiverged, Service: c.ownerOf(p), Prefix: p.String(), Reason: ps.want.String(),
-		Text: fmt.Sprintf("ought to be %s and is %s: %s; it is tried again", ps.want, ps.Stage, state.Clean(out.Err.Error()))})
+		Text: fmt.Sprintf("ought to be %s: %s; it is tried again", ps.want, state.Clean(out.Err.Error()))})
 }
 
 // dropLeft forgets prefixes and services that are no longer configured and now read absent.

@@ -129,4 +129,3 @@ func (b *bench) want(t *testing.T, want ...seen) {
 		t.Errorf("rounds (-want +got):\n%s", d)
 	}
 }
-

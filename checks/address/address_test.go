@@ -39,7 +39,7 @@ func checker(tb testing.TB, s Spec) checks.Checker {
 func TestCheck(t *testing.T) {
 	ns := rtnltest.New(t)
 	ip(t, "link set lo up", "link add eth0 type veth peer name peer0", "link set eth0 up",
-		"addr add 10.53.53.53/32 dev lo", "addr add fd53::53/128 dev lo",
+		"addr add 10.53.53.53/32 dev lo", "addr add fd53::53/128 dev lo nodad",
 		"addr add 10.0.1.2/30 dev eth0", "addr add fd00:1::2/64 dev eth0",
 		"addr add 10.53.53.60 peer 10.9.9.9/32 dev eth0", "addr add fd00:2::2/64 dev eth0 nodad preferred_lft 0")
 	ns.Wait("fd00:1::2 is there", func() bool {

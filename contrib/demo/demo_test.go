@@ -53,7 +53,7 @@ func TestTimelineJSON(t *testing.T) {
 	line.title(1, "start", "both")
 	line.say(line.began.Add(time.Second), "core", "none")
 	line.verdict(true, "kept")
-	line.summary([]string{"1. start"}, 7, time.Second)
+	line.summary([]string{"1. start"}, time.Second)
 	var got []entry
 	for d := json.NewDecoder(strings.NewReader(text())); d.More(); {
 		var e entry
@@ -65,7 +65,7 @@ func TestTimelineJSON(t *testing.T) {
 	if len(got) != 4 || got[0].Who != "scene" || got[1].Seconds != 1 || got[2].OK == nil || !*got[2].OK || got[3].OK == nil || *got[3].OK {
 		t.Errorf("got %+v", got)
 	}
-	if want := "6 of 7 scenes as promised, in 1 s; not so: 1. start"; got[3].What != want {
+	if want := "not as promised: 1. start"; got[3].What != want {
 		t.Errorf("got %q, want %q", got[3].What, want)
 	}
 }

@@ -108,7 +108,7 @@ func play(ctx context.Context, o options) (ok bool, err error) {
 	if ctx.Err() != nil {
 		return false, errors.New("interrupted")
 	}
-	line.summary(failed, len(scenes)+1, time.Since(began))
+	line.summary(failed, time.Since(began))
 	if len(failed) > 0 && !o.keep {
 		s.logs(os.Stderr)
 	}

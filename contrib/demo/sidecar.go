@@ -104,20 +104,22 @@ func (v view) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// status asks the running vouch.
+// status asks the running vouch. Its exit status is 1 while a service is down, which is an answer.
 func (s *sidecar) status(ctx context.Context) (v view, err error) {
 	out, err := s.node.Run(ctx, s.program, "status", "--json", "--socket", s.socket)
-	if err != nil {
-		return v, err
+	if json.Unmarshal([]byte(out), &v) == nil {
+		return v, nil
 	}
-	return v, json.Unmarshal([]byte(out), &v)
+	return v, err
 }
 
 // until waits for a status and gives it.
 func (s *sidecar) until(ctx context.Context, what string, ok func(view) bool) (v view, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	err = lab.Wait(ctx, "vouch on "+s.node.Name()+" to be "+what, 50*time.Millisecond, func() (bool, error) {
 		if !s.proc.Running() {
-			return false, fmt.Errorf("vouch ended: %w", s.proc.Err())
+			cancel(fmt.Errorf("it ended: %w", s.proc.Err()))
 		}
 		v, err = s.status(ctx)
 		return err == nil && ok(v), err

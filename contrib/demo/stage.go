@@ -222,7 +222,7 @@ func (s *stage) hints() string {
 		{"vouch on apu01", fmt.Sprintf("%s status --socket %s", s.sidecars[0].program, s.sidecars[0].socket)},
 		{"why it is so", fmt.Sprintf("%s explain resolver --socket %s", s.sidecars[0].program, s.sidecars[0].socket)},
 		{"its log", s.sidecars[0].node.Dir() + "/vouch.log"},
-		{"ask as the client", fmt.Sprintf("ip netns exec %s dig @%s id.server CH TXT", s.lab.Client.Namespace(), lab.Service.Addr())},
+		{"ask as the client", fmt.Sprintf("ip netns exec %s dig @%s id.server CH TXT   (bind9-dnsutils)", s.lab.Client.Namespace(), lab.Service.Addr())},
 		{"break unbound", fmt.Sprintf("kill %d", nd.Resolver().PID())},
 		{"break the routes", fmt.Sprintf("ip -n %s nexthop flush", nd.Namespace())},
 		{"tear down", "go run ./contrib/demo -down"},

@@ -89,11 +89,11 @@ func (t *timeline) title(number int, title, promise string) {
 	fmt.Fprintf(t.out, "\n%s\n           promised: %s\n", t.paint(bold, fmt.Sprintf("%d. %s", number, title)), promise)
 }
 
-// summary prints the end: which scenes went wrong, of how many.
-func (t *timeline) summary(failed []string, of int, took time.Duration) {
-	text := fmt.Sprintf("%d of %d scenes as promised, in %.0f s", of-len(failed), of, took.Seconds())
+// summary prints the end: what was not as promised.
+func (t *timeline) summary(failed []string, took time.Duration) {
+	text := fmt.Sprintf("all as promised, in %.0f s", took.Seconds())
 	if len(failed) > 0 {
-		text += "; not so: " + strings.Join(failed, "; ")
+		text = fmt.Sprintf("not as promised: %s", strings.Join(failed, "; "))
 	}
 	if !t.json {
 		fmt.Fprintln(t.out)

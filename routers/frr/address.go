@@ -50,11 +50,10 @@ func (a address) judge(kernel routers.Observation, s sight, rs []route, zerr err
 		o.Detail = join(s.detail, "the addresses cannot be read: "+kernel.Detail)
 	case s.stage == routers.Unknown:
 		o.Detail = join(s.detail, a.place(kernel))
-	case kernel.Stage == routers.Absent:
-		o.Detail = join(s.detail, kernel.Detail)
-		if s.stage >= routers.Configured {
-			o.Detail = join(s.detail, "announced although "+kernel.Detail)
-		}
+	case kernel.Stage == routers.Absent && s.stage >= routers.Selected:
+		o.Detail = join(s.detail, "announced although "+kernel.Detail)
+	case kernel.Stage == routers.Absent: // an operator's network statement may be left, waiting for the address
+		o.Stage, o.Detail = routers.Absent, join(kernel.Detail, s.detail)
 	case s.stage >= routers.Selected:
 	case zerr != nil:
 		o.Stage, o.Detail = routers.Unknown, join(a.place(kernel), "zebra cannot be asked: "+zerr.Error())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -85,6 +86,34 @@ func TestApplyStatic(t *testing.T) {
 	checkApply(t, absent().fail("zebra"), o, append(announce(s4), withdraw(s6)...), []string{node + "no ipv6 route 2001:db8:54::1/128 blackhole"}, routers.ErrUnavailable)
 }
 
+// What is not a canonical prefix and a change never reaches a daemon.
+func TestApplyRefuses(t *testing.T) {
+	for name, c := range map[string]routers.Change{
+		"keep":      {Prefix: p4},
+		"zero":      {Want: routers.Announced},
+		"host bits": {Prefix: netip.MustParsePrefix("10.53.53.53/24"), Want: routers.Withdrawn},
+		"mapped":    {Prefix: netip.MustParsePrefix("::ffff:10.53.53.53/128"), Want: routers.Announced},
+	} {
+		for _, m := range []string{MethodNetwork, MethodStatic} {
+			r := recording(t, "bgpd-absent", "zebra-absent", "staticd-empty")
+			err := r.router(Options{Method: m, SocketDir: t.TempDir()}).Apply(t.Context(), []routers.Change{{Prefix: p4, Want: routers.Announced}, c})
+			if !errors.Is(err, routers.ErrRefused) || len(r.changes) > 0 {
+				t.Errorf("%s %s: %v, asked %v", m, name, err, r.asked())
+			}
+		}
+	}
+}
+
+// FRR 10 has mgmtd, and keeps static routes there.
+func TestApplyStaticMgmtd(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(vty.Path(dir, "mgmtd"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checkApply(t, recording(t, "zebra-absent"), Options{Method: MethodStatic, SocketDir: dir}, announce(s4),
+		[]string{"mgmtd: configure terminal: ip route 10.53.54.1/32 blackhole"}, nil)
+}
+
 // A refusal counts only when the tables do not say what was wanted. A recorded status 13 is answered
 // to a withdrawal, once while the statement is gone already and once while it is not.
 func TestRefusalsAreJudgedByTheTable(t *testing.T) {
@@ -161,6 +190,26 @@ router bgp 65003 view blue
 	want := []string{"10.53.53.53/32", "10.53.53.54/32 route-map X", "192.0.2.1/32", "2001:db8:53::53/128"}
 	if diff := cmp.Diff(want, got); diff != "" || c.as != "65001" || c.instances != 3 {
 		t.Errorf("AS %s, %d instances\n%s", c.as, c.instances, diff)
+	}
+}
+
+// Our route is a blackhole of the usual distance; with another it is somebody else's.
+func TestReadTable(t *testing.T) {
+	for name, c := range map[string]struct {
+		rs   []route
+		want routing
+	}{
+		"ours":       {[]route{{"static", true, 1, []nexthop{{Blackhole: true}}}}, routing{ours: true, selected: true, winner: "static"}},
+		"distance":   {[]route{{"static", true, 200, []nexthop{{Blackhole: true}}}}, routing{foreign: true, winner: "static"}},
+		"both":       {[]route{{"static", true, 1, []nexthop{{Blackhole: true}}}, {"static", false, 200, []nexthop{{Interface: "eth0"}}}}, routing{ours: true, selected: true, foreign: true, winner: "static"}},
+		"joined":     {[]route{{"static", true, 1, []nexthop{{Interface: "eth0"}, {Blackhole: true}}}}, routing{ours: true, selected: true, foreign: true, winner: "static"}},
+		"another's":  {[]route{{"static", true, 1, []nexthop{{Interface: "eth0"}}}}, routing{foreign: true, winner: "static"}},
+		"not static": {[]route{{"bgp", true, 20, []nexthop{{Blackhole: true}}}}, routing{winner: "bgp"}},
+	} {
+		var got routing
+		if got.readTable(c.rs); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
 	}
 }
 

@@ -136,13 +136,18 @@ func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 	return os, err
 }
 
-// Apply asks for the changes, withdraws first. With OSPF it can take 1.1 s, or 2.2 s at worst: a
+// Apply asks for the changes, withdraws first. With OSPF it can take 1.1 s, or 2.3 s at worst: a
 // neighbour drops an LSA that comes within a second of the one before, so of several addresses one is
 // kept back to carry the others along, and a lone change waits until the LSA is a second old. An answer other than success counts only when the tables, read again, are not as
 // wanted. The error is of one of the classes of package routers.
 func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
 	if len(cs) == 0 {
 		return nil
+	}
+	for _, c := range cs {
+		if err := valid(c); err != nil {
+			return fmt.Errorf("frr: %w", err)
+		}
 	}
 	err := r.method.apply(ctx, cs)
 	if refusal := (*vty.Refusal)(nil); errors.As(err, &refusal) && r.asWanted(ctx, cs) {
@@ -152,6 +157,17 @@ func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
 		err = fmt.Errorf("frr: %w", err)
 	}
 	return err
+}
+
+// valid refuses what would make another command, or another prefix in the table, than was meant.
+func valid(c routers.Change) error {
+	switch p := c.Prefix; {
+	case c.Want != routers.Announced && c.Want != routers.Withdrawn:
+		return fmt.Errorf("%s: %w: no change is called %s", p, routers.ErrRefused, c.Want)
+	case !p.IsValid(), p != p.Masked(), p.Addr().Is4In6():
+		return fmt.Errorf("%s: %w: not a prefix in its usual form, such as 192.0.2.53/32", p, routers.ErrRefused)
+	}
+	return nil
 }
 
 // asWanted reads whether the changes have been made, whatever the daemon answered.

@@ -101,6 +101,23 @@ func (b *bench) awaitDetail(part string, p netip.Prefix) {
 	}
 }
 
+// The operator has the network statement; the address alone comes and goes.
+func TestLabAddressBGP(t *testing.T) {
+	b, _, core := bgpLab(t, Options{Protocol: ProtocolBGP})
+	_, err := b.frr.Vtysh(t.Context(), "configure terminal", "router bgp 65001", "address-family ipv4 unicast", "network 10.53.53.53/32")
+	check(t, err)
+	b.await(routers.Absent, p4)
+	b.apply(announce(p4)...)
+	b.await(routers.Advertised, p4)
+	b.hops(core, p4, node1, true)
+	start := time.Now()
+	b.apply(withdraw(p4)...)
+	b.await(routers.Absent, p4)
+	verified := time.Since(start)
+	b.hops(core, p4, node1, false)
+	t.Logf("verified after %v, the core without the next hop after %v", verified, time.Since(start))
+}
+
 func TestLabNetworkFaults(t *testing.T) {
 	b, coreFRR, _ := bgpLab(t, Options{Method: MethodNetwork, Via: ViaSocket, Timeout: 300 * time.Millisecond})
 	check(t, b.node.Address(t.Context(), "add", p4.String(), "lo"))

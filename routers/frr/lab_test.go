@@ -223,7 +223,10 @@ func TestLabAddressGroup(t *testing.T) {
 	l, b := ospfLab(t, lab.AnycastOptions{Prefixes: 8}, Options{})
 	n := l.Nodes[0]
 	b.apply(announce(l.Prefixes...)...)
-	for _, want := range []bool{true, false, true} {
+	for _, p := range l.Prefixes {
+		b.hops(l.Core, p, n.Via, true)
+	}
+	for _, want := range []bool{false, true} {
 		cs := withdraw(l.Prefixes...)
 		if want {
 			cs = announce(l.Prefixes...)

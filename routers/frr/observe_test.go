@@ -36,15 +36,31 @@ func checkObserve(t *testing.T, r *Router, ps []netip.Prefix, want []seen, class
 
 const core = "10.0.0.1"
 
+// An addressCase is what daemons and kernel say of p4 and p6, and what is to be made of it.
+type addressCase struct {
+	replay *replay
+	kernel *kernel
+	want   []seen
+	class  error
+}
+
+// The states that were recorded, zebra's included.
+var (
+	absent = []string{"ospfd-absent", "ospf6d-absent", "zebra-absent"}
+	stub   = []string{"ospfd-stub", "ospf6d-stub", "zebra-address"}
+)
+
+func checkAddress(t *testing.T, cases map[string]addressCase) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			checkObserve(t, c.replay.router(Options{}).with(c.kernel), []netip.Prefix{p4, p6}, c.want, c.class)
+		})
+	}
+}
+
 func TestObserveAddress(t *testing.T) {
-	absent := []string{"ospfd-absent", "ospf6d-absent", "zebra-absent"}
-	stub := []string{"ospfd-stub", "ospf6d-stub", "zebra-address"}
-	for name, c := range map[string]struct {
-		replay *replay
-		kernel *kernel
-		want   []seen
-		class  error
-	}{
+	checkAddress(t, map[string]addressCase{
 		"absent": {
 			recording(t, absent...), on(),
 			[]seen{{routers.Absent, "", "not on"}, {routers.Absent, "", "not on"}}, nil,
@@ -73,29 +89,9 @@ func TestObserveAddress(t *testing.T) {
 			recording(t, absent...), &kernel{stages: map[netip.Prefix]routers.Stage{p4: routers.Configured, p6: routers.Configured}},
 			[]seen{{routers.Configured, "", ""}, {routers.Configured, "", ""}}, nil,
 		},
-		"ospf6d away": {
-			recording(t, stub...).fail("ospf6d"), on(p4, p6),
-			[]seen{{routers.Advertised, core, "cost 0"}, {routers.Unknown, "", "ospf6d.vty: unavailable; the address is on lo"}}, routers.ErrUnavailable,
-		},
-		"ospfd away": {
-			recording(t, stub...).fail("ospfd"), on(p6),
-			[]seen{{routers.Unknown, "", "ospfd.vty: unavailable; not on interface"}, {routers.Advertised, core, "cost 10"}}, routers.ErrUnavailable,
-		},
-		"zebra away while it is needed": {
-			recording(t, absent...).fail("zebra"), on(p4),
-			[]seen{{routers.Unknown, "", "the address is on lo; zebra cannot be asked"}, {routers.Absent, "", "not on"}}, routers.ErrUnavailable,
-		},
 		"zebra away while it is not": {
 			recording(t, stub...).fail("zebra"), on(p4, p6),
 			[]seen{{routers.Advertised, core, "cost"}, {routers.Advertised, core, "cost"}}, nil,
-		},
-		"kernel unreadable": {
-			recording(t, "ospfd-stub", "ospf6d-absent"), &kernel{err: routers.ErrUnavailable},
-			[]seen{{routers.Advertised, core, "addresses cannot be read"}, {routers.Unknown, "", "addresses cannot be read"}}, routers.ErrUnavailable,
-		},
-		"not configured": {
-			recording(t, "ospfd-unconfigured", "ospf6d-unconfigured"), on(p4, p6),
-			[]seen{{routers.Unknown, "", "not configured yet"}, {routers.Unknown, "", "is the protocol configured"}}, routers.ErrUnavailable,
 		},
 		"another length in the LSA": {
 			recording(t, stub...).edit("ospfd", "router", replace(`"10.53.53.53", "networkMask": "255.255.255.255"`, `"10.53.53.0", "networkMask": "255.255.255.0"`)).
@@ -118,11 +114,36 @@ func TestObserveAddress(t *testing.T) {
 			recording(t, stub...).edit("ospf6d", "intra", replace(p6.String(), "2001:DB8:0053:0:0::0053/128")), on(p4, p6),
 			[]seen{{routers.Advertised, core, "cost"}, {routers.Advertised, core, "cost"}}, nil,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			checkObserve(t, c.replay.router(Options{}).with(c.kernel), []netip.Prefix{p4, p6}, c.want, c.class)
-		})
-	}
+	})
+}
+
+func TestObserveAddressUnreadable(t *testing.T) {
+	checkAddress(t, map[string]addressCase{
+		"ospf6d away": {
+			recording(t, stub...).fail("ospf6d"), on(p4, p6),
+			[]seen{{routers.Advertised, core, "cost 0"}, {routers.Unknown, "", "ospf6d.vty: unavailable; the address is on lo"}}, routers.ErrUnavailable,
+		},
+		"ospfd away": {
+			recording(t, stub...).fail("ospfd"), on(p6),
+			[]seen{{routers.Unknown, "", "ospfd.vty: unavailable; not on interface"}, {routers.Advertised, core, "cost 10"}}, routers.ErrUnavailable,
+		},
+		"zebra away while it is needed": {
+			recording(t, absent...).fail("zebra"), on(p4),
+			[]seen{{routers.Unknown, "", "the address is on lo; zebra cannot be asked"}, {routers.Absent, "", "not on"}}, routers.ErrUnavailable,
+		},
+		"zebra about another prefix": {
+			recording(t, absent...).edit("zebra", "route", replace(`"10.53.53.53/32":[`, `"10.0.0.0/8":[`)), on(p4),
+			[]seen{{routers.Unknown, "", "about another prefix"}, {routers.Absent, "", "not on"}}, routers.ErrUnavailable,
+		},
+		"kernel unreadable": {
+			recording(t, "ospfd-stub", "ospf6d-absent"), &kernel{err: routers.ErrUnavailable},
+			[]seen{{routers.Advertised, core, "addresses cannot be read"}, {routers.Unknown, "", "addresses cannot be read"}}, routers.ErrUnavailable,
+		},
+		"not configured": {
+			recording(t, "ospfd-unconfigured", "ospf6d-unconfigured"), on(p4, p6),
+			[]seen{{routers.Unknown, "", "not configured yet"}, {routers.Unknown, "", "is the protocol configured"}}, routers.ErrUnavailable,
+		},
+	})
 }
 
 func TestObserveAddressExternal(t *testing.T) {
@@ -141,6 +162,12 @@ func TestObserveAddressBGP(t *testing.T) {
 		[]seen{{routers.Advertised, "10.0.1.1", ""}, {routers.Advertised, "10.0.1.1", ""}}, nil)
 	checkObserve(t, recording(t, "bgpd-learned").router(o).with(on()), []netip.Prefix{p4},
 		[]seen{{routers.Absent, "", "learned from 10.0.2.1"}}, nil)
+	checkObserve(t, recording(t, "bgpd-import-check").router(o).with(on()), []netip.Prefix{p4},
+		[]seen{{routers.Absent, "", "not on interface \"lo\"; the network statement has no route"}}, nil)
+	checkObserve(t, recording(t, "bgpd-nopeer").router(o).with(on()), []netip.Prefix{p4},
+		[]seen{{routers.Selected, "", "sent to 0 established peers, at least 1 wanted; announced although not on"}}, nil)
+	checkObserve(t, recording(t, "bgpd-import-check", "zebra-address").router(o).with(on(p4)), []netip.Prefix{p4},
+		[]seen{{routers.Selected, "", "zebra has the route"}}, nil)
 	checkObserve(t, recording(t, "bgpd-absent", "zebra-address").router(o).with(on(p4)), []netip.Prefix{p4},
 		[]seen{{routers.Selected, "", "zebra has the route"}}, nil)
 }

@@ -26,9 +26,10 @@ import (
 type pacer struct{ talk talker }
 
 const (
-	// minArrival is how far apart two instances must be to be taken: a second, and what the way to the
-	// neighbour may differ by.
-	minArrival = 1100 * time.Millisecond
+	// margin is what the ways of two instances to a neighbour may differ by.
+	margin = 100 * time.Millisecond
+	// minArrival is how far apart two instances are made, so that both are taken.
+	minArrival = time.Second + margin
 	// paceStep is between two readings of the LSA's age, which is in whole seconds.
 	paceStep = 25 * time.Millisecond
 	// paceAsk is how long a daemon may take to tell the age.
@@ -81,10 +82,14 @@ func (p pacer) wait(ctx context.Context, later []routers.Change, burst bool) err
 			return err
 		}
 	}
-	for start := time.Now(); time.Since(start) < minArrival && len(p.young(ctx, later)) > 0; {
+	waited := false
+	for start := time.Now(); time.Since(start) < minArrival && len(p.young(ctx, later)) > 0; waited = true {
 		if err := pause(ctx, paceStep); err != nil {
 			return err
 		}
+	}
+	if waited {
+		return pause(ctx, margin)
 	}
 	return ctx.Err()
 }

@@ -74,7 +74,7 @@ func TestPlan(t *testing.T) {
 // withdraw if there is an announce, and a lone change on a calm LSA never waits.
 func TestPlanProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 2000 {
+	for range 500 {
 		var cs []routers.Change
 		for i := range r.IntN(9) {
 			a := netip.MustParseAddr(fmt.Sprintf("10.0.0.%d", i))
@@ -153,7 +153,7 @@ func TestPacing(t *testing.T) {
 		took    [2]time.Duration
 	}{
 		"one":               {time.Hour, on(p4), withdraw(p4), []int{1}, [2]time.Duration{0, 0}},
-		"one, just changed": {300 * time.Millisecond, on(p4), withdraw(p4), []int{1}, [2]time.Duration{700 * time.Millisecond, 750 * time.Millisecond}},
+		"one, just changed": {300 * time.Millisecond, on(p4), withdraw(p4), []int{1}, [2]time.Duration{800 * time.Millisecond, 850 * time.Millisecond}},
 		"eight":             {time.Hour, on(eight...), withdraw(eight...), []int{7, 1}, [2]time.Duration{minArrival, minArrival}},
 		"eight, just changed": {300 * time.Millisecond, on(eight...), withdraw(eight...), []int{7, 1},
 			[2]time.Duration{minArrival, minArrival}},
@@ -195,7 +195,7 @@ func TestPacingEnds(t *testing.T) {
 		}}
 		r.method = forever
 		start := time.Now()
-		if err := r.Apply(t.Context(), withdraw(p4)); err != nil || len(k.changes) != 1 || time.Since(start) > minArrival+paceStep {
+		if err := r.Apply(t.Context(), withdraw(p4)); err != nil || len(k.changes) != 1 || time.Since(start) > minArrival+paceStep+margin {
 			t.Errorf("%v, changes %v after %v", err, k.changes, time.Since(start))
 		}
 	})
@@ -271,7 +271,7 @@ func TestPacingStatic(t *testing.T) {
 		if diff := cmp.Diff(want, rec.asked()); diff != "" {
 			t.Error(diff)
 		}
-		if len(at) != 2 || at[0] != 0 || at[1] < 600*time.Millisecond || at[1] > 650*time.Millisecond {
+		if len(at) != 2 || at[0] != 0 || at[1] < 700*time.Millisecond || at[1] > 750*time.Millisecond {
 			t.Errorf("asked at %v", at)
 		}
 	})

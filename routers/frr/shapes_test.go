@@ -30,6 +30,23 @@ func TestShapesOf10(t *testing.T) {
 	}
 }
 
+// A recorded database is cut at every byte: no part of it may pass for the whole.
+func TestCutDatabase(t *testing.T) {
+	o4, o6 := load(t, "ospfd-stub"), load(t, "ospf6d-stub")
+	router := o4["show ip ospf database router self-originate json"].Text
+	intra := o6["show ipv6 ospf6 database intra-prefix self-originated detail json"].Text
+	for i := range len(router) - 1 { // all but the last line feed
+		if db, err := parseOSPF(router[:i], "{}", "{}"); err == nil {
+			t.Errorf("cut at %d: %+v", i, db)
+		}
+	}
+	for i := range len(intra) - 1 {
+		if db, err := parseOSPF6(intra[:i], "{}", "{}"); err == nil {
+			t.Errorf("cut at %d: %+v", i, db)
+		}
+	}
+}
+
 func TestMask(t *testing.T) {
 	for text, want := range map[string]int{`32`: 32, `"255.255.255.255"`: 32, `"255.255.255.252"`: 30, `"0.0.0.0"`: 0, `"255.0.255.0"`: -1, `"::1"`: -1, `"x"`: -1, `{}`: -1} {
 		m := mask(-1)
@@ -43,9 +60,10 @@ func TestMask(t *testing.T) {
 func TestTwoAreas(t *testing.T) {
 	db, err := parseOSPF(`{"Router Link States": {
 		"0.0.0.0": {"10.0.0.1": {"lsaAge": 7, "routerLinks": {"link0": {"linkType": "Stub Network", "networkAddress": "10.53.53.53", "networkMask": "255.255.255.255", "tos0Metric": 10}}}},
-		"0.0.0.1": {"10.0.0.1": {"lsaAge": 3, "routerLinks": {"link0": {"linkType": "Stub Network", "networkAddress": "10.53.53.53", "networkMask": "255.255.255.255", "tos0Metric": 5}}}}}}`,
+		"0.0.0.1": {"10.0.0.1": {"lsaAge": 3, "routerLinks": {"link0": {"linkType": "Stub Network", "networkAddress": "10.53.53.53", "networkMask": "255.255.255.255", "tos0Metric": 5},
+			"link1": {"linkType": "a Transit Network", "networkAddress": "10.53.54.1", "networkMask": "255.255.255.255", "tos0Metric": 5}}}}}}`,
 		`{}`, `{}`)
-	if err != nil || db.age != 3 || db.held[p4].cost != 5 {
+	if err != nil || db.age != 3 || db.held[p4].cost != 5 || len(db.held) != 1 {
 		t.Errorf("%v: %+v", err, db)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -154,5 +155,44 @@ func TestConverse(t *testing.T) {
 	}
 	if refusal := (*vty.Refusal)(nil); !errors.As(err, &refusal) || refusal.Command != "router bgp" {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A daemon on a real socket that answers with half a reply, or with garbage, says nothing.
+func TestBySocketSpoiled(t *testing.T) {
+	for name, answer := range map[string]string{
+		"nothing":     "",
+		"half":        "\x00\x00\x00\x00{ \"routerId\": \"10.0.1.2\", \"Router Link Sta",
+		"half status": "\x00\x00\x00\x00{}\n\x00\x00\x00",
+		"garbage":     "HTTP/1.1 400 Bad Request\r\n\r\n",
+		"fewer":       "\x00\x00\x00\x00{}\n\x00\x00\x00\x00{}\n\x00\x00\x00\x00",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			ln, err := net.Listen("unix", vty.Path(dir, "ospfd"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				conn, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				defer conn.Close()
+				buf := make([]byte, 4096)
+				_, _ = conn.Read(buf)
+				_, _ = conn.Write([]byte(answer))
+			}()
+			o := Options{Via: ViaSocket, SocketDir: dir, Timeout: 5 * time.Second}.withDefaults()
+			r := newRouter(o, newTalker(o)).with(on(p4))
+			os, err := r.Observe(t.Context(), []netip.Prefix{p4})
+			ln.Close()
+			<-done
+			if !errors.Is(err, routers.ErrUnavailable) || os[0].Stage != routers.Unknown || !strings.Contains(os[0].Detail, "the address is on lo") {
+				t.Errorf("%v: %+v", err, os)
+			}
+		})
 	}
 }

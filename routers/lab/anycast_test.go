@@ -68,6 +68,12 @@ func TestAnycastSpreadsOverBothNodes(t *testing.T) {
 	t.Logf("both next hops after %s", becomes(t, f, began, one.Via, two.Via).Time.Sub(began))
 	t.Logf("both IPv6 next hops after %s", becomes(t, f6, began, one.Via6, two.Via6).Time.Sub(began))
 
+	for _, nd := range []*lab.Node{l.Client, one.Node} { // one has a default route, the other the address itself
+		if via, err := nd.NextHops(lab.Service); err != nil || len(via) > 0 {
+			t.Errorf("%s has next hops %v (%v)", nd.Name(), via, err)
+		}
+	}
+
 	s, s6 := l.Client.Stream(t.Context(), lab.StreamConfig{Server: lab.Service.Addr()}), l.Client.Stream(t.Context(), lab.StreamConfig{Server: lab.Service6.Addr()})
 	for _, s := range []*lab.Stream{s, s6} {
 		if err := s.Until(within(t, 5*time.Second), time.Time{}, 20, "apu01", "apu02"); err != nil {

@@ -89,10 +89,28 @@ func traces(t *testing.T, id string) []string {
 	return found
 }
 
+// ended fails the test if one of the processes among traces runs still. One that nobody has reaped
+// yet has ended.
+func ended(t *testing.T, traces []string) {
+	t.Helper()
+	for _, trace := range traces {
+		pid, ok := strings.CutPrefix(trace, "pid ")
+		if !ok {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err == nil && !strings.Contains(string(stat), ") Z ") {
+			t.Errorf("a process runs still: %s", stat)
+		}
+	}
+}
+
 func TestNewSweepsWhatADeadProcessLeft(t *testing.T) {
 	lab.Require(t)
 	left := leave(t, "panic")
+	before := traces(t, left)
 	lab.Open(t)
+	ended(t, before)
 	if found := traces(t, left); len(found) > 0 {
 		t.Fatalf("New left %v", found)
 	}
@@ -103,8 +121,9 @@ func TestKeptNetworkStaysUntilRemoved(t *testing.T) {
 	left := leave(t, "keep")
 	t.Cleanup(func() { _ = lab.Remove(left) })
 	lab.Open(t)
-	if found := traces(t, left); len(found) != 3 {
-		t.Fatalf("of a directory, a namespace and a process there are %v", found)
+	before := traces(t, left)
+	if len(before) != 3 {
+		t.Fatalf("of a directory, a namespace and a process there are %v", before)
 	}
 	if !slices.Contains(lab.Kept(), left) {
 		t.Fatalf("Kept gives %v, without %s", lab.Kept(), left)
@@ -112,6 +131,7 @@ func TestKeptNetworkStaysUntilRemoved(t *testing.T) {
 	if err := lab.Remove(left); err != nil {
 		t.Fatal(err)
 	}
+	ended(t, before)
 	if found := traces(t, left); len(found) > 0 {
 		t.Fatalf("Remove left %v", found)
 	}
@@ -142,8 +162,9 @@ func TestCloseRemovesEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found := traces(t, n.ID()); len(found) != 4 {
-		t.Fatalf("of a directory, a namespace and two processes there are %v", found)
+	before := traces(t, n.ID())
+	if len(before) != 4 {
+		t.Fatalf("of a directory, a namespace and two processes there are %v", before)
 	}
 	for range 2 {
 		if err := n.Close(); err != nil {
@@ -153,6 +174,7 @@ func TestCloseRemovesEverything(t *testing.T) {
 	if found := traces(t, n.ID()); len(found) > 0 {
 		t.Fatalf("Close left %v", found)
 	}
+	ended(t, before)
 	if p.Running() {
 		t.Fatal("the process runs")
 	}
@@ -177,9 +199,13 @@ func TestProcess(t *testing.T) {
 	if err := start("sh", "-c", "echo said; exit 3").Err(); err == nil || err.Error() != "exit status 3" {
 		t.Fatalf("ended with %v", err)
 	}
-	p := start("sleep", "600")
-	if log := p.Log(); log != "said\n" {
-		t.Fatalf("log is %q", log)
+	// A process that has a handler for SIGTERM does not end while it is stopped.
+	p := start("sh", "-c", "trap 'exit 0' TERM; echo waits; while :; do sleep 0.1; done")
+	err = lab.Wait(within(t, 5*time.Second), "its word", time.Millisecond, func() (bool, error) {
+		return p.Log() == "said\nwaits\n", errors.New(p.Log())
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)

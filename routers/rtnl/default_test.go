@@ -8,66 +8,69 @@ import (
 	"vouch/routers/rtnl/rtnltest"
 )
 
+// faces are the ip commands that make each face of a default route, and how it reads; table 0 is the main table.
+var faces = []struct {
+	name   string
+	lines  []string
+	family Family
+	table  uint32
+	want   Default
+}{
+	{"none", nil, IPv4, 0, Default{Text: "no default route in table main (254)"}},
+	{"none6", nil, IPv6, 0, Default{Text: "no default route in table main (254)"}},
+	{"no such table", nil, IPv4, 999, Default{Text: "no default route in table 999"}},
+	{"no such table6", nil, IPv6, 999, Default{Text: "no default route in table 999"}},
+	{"two halves", []string{"route add 0.0.0.0/1 via 10.0.1.1", "route add 128.0.0.0/1 via 10.0.1.1"}, IPv4, 0,
+		Default{Text: "no default route in table main (254)"}},
+	{"two halves6", []string{"route add ::/1 via fd00:1::1", "route add 8000::/1 via fd00:1::1"}, IPv6, 0,
+		Default{Text: "no default route in table main (254)"}},
+	{"single", []string{"route add default via 10.0.1.1"}, IPv4, 0, good("via 10.0.1.1 dev eth0")},
+	{"single6", []string{"route add ::/0 via fd00:1::1"}, IPv6, 0, good("via fd00:1::1 dev eth0")},
+	{"on link", []string{"route add default dev eth0"}, IPv4, 0, good("dev eth0")},
+	{"onlink", []string{"route add default via 192.0.2.1 dev eth0 onlink"}, IPv4, 0, good("via 192.0.2.1 dev eth0")},
+	{"via6", []string{"route add 0.0.0.0/0 via inet6 fd00:1::1 dev eth0"}, IPv4, 0, good("via fd00:1::1 dev eth0")},
+	{"multipath", []string{"route add default nexthop via 10.0.1.1 nexthop via 10.0.2.1"}, IPv4, 0,
+		good("via 10.0.1.1 dev eth0, via 10.0.2.1 dev eth1")},
+	{"multipath6", []string{"route add ::/0 nexthop via fd00:1::1 nexthop via fd00:2::1"}, IPv6, 0,
+		good("via fd00:1::1 dev eth0, via fd00:2::1 dev eth1")},
+	{"lo", []string{"route add default dev lo"}, IPv4, 0, bad("default dev lo: leads back to this host")},
+	{"blackhole", []string{"route add blackhole default"}, IPv4, 0, bad("default route is blackhole")},
+	{"unreachable", []string{"route add unreachable default"}, IPv4, 0, bad("default route is unreachable")},
+	{"prohibit", []string{"route add prohibit default"}, IPv4, 0, bad("default route is prohibit")},
+	{"throw", []string{"route add throw default"}, IPv4, 0, bad("default route is throw")},
+	{"blackhole6", []string{"route add blackhole ::/0"}, IPv6, 0, bad("default route is blackhole")},
+	{"unreachable6", []string{"route add unreachable ::/0"}, IPv6, 0, bad("default route is unreachable")},
+	{"prohibit6", []string{"route add prohibit ::/0"}, IPv6, 0, bad("default route is prohibit")},
+	{"throw6", []string{"route add throw ::/0"}, IPv6, 0, bad("default route is throw")},
+	{"local", []string{"route add local default dev lo table 100"}, IPv4, 100, bad("default route is local")},
+	{"hidden", []string{"route add default via 10.0.1.1 metric 20", "route add unreachable default metric 10"}, IPv4, 0,
+		bad("default route is unreachable")},
+	{"hidden6", []string{"route add ::/0 via fd00:1::1 metric 20", "route add unreachable ::/0 metric 10"}, IPv6, 0,
+		bad("default route is unreachable")},
+	{"hiding", []string{"route add default via 10.0.1.1 metric 10", "route add unreachable default metric 20"}, IPv4, 0,
+		good("via 10.0.1.1 dev eth0")},
+	{"hiding6", []string{"route add ::/0 via fd00:1::1 metric 10", "route add unreachable ::/0 metric 20"}, IPv6, 0,
+		good("via fd00:1::1 dev eth0")},
+	{"tos only", []string{"route add default via 10.0.1.1 tos 0x10"}, IPv4, 0, Default{Text: "no default route in table main (254)"}},
+	{"tos beside", []string{"route add default via 10.0.1.1 tos 0x10", "route add blackhole default"}, IPv4, 0, bad("default route is blackhole")},
+	{"source only6", []string{"route add ::/0 from fd53::/64 via fd00:1::1"}, IPv6, 0, Default{Text: "no default route in table main (254)"}},
+	{"other table", []string{"route add default via 10.0.1.1 table 77"}, IPv4, 0, Default{Text: "no default route in table main (254)"}},
+	{"other table6", []string{"route add ::/0 via fd00:1::1 table 77"}, IPv6, 0, Default{Text: "no default route in table main (254)"}},
+	{"that table", []string{"route add default via 10.0.1.1 table 1077"}, IPv4, 1077, good("via 10.0.1.1 dev eth0")},
+	{"that table6", []string{"route add ::/0 via fd00:1::1 table 1077"}, IPv6, 1077, good("via fd00:1::1 dev eth0")},
+	{"no carrier", []string{"route add default via 10.0.1.1", "link set peer0 down"}, IPv4, 0, bad("default via 10.0.1.1 dev eth0: link has no carrier")},
+	{"no carrier6", []string{"route add ::/0 via fd00:1::1", "link set peer0 down"}, IPv6, 0, bad("default via fd00:1::1 dev eth0: link has no carrier")},
+	{"link down", []string{"route add default via 10.0.1.1", "link set eth0 down"}, IPv4, 0, Default{Text: "no default route in table main (254)"}},
+	{"one leg down", []string{"route add default nexthop via 10.0.1.1 nexthop via 10.0.2.1", "link set eth0 down"}, IPv4, 0, good("via 10.0.2.1 dev eth1")},
+	{"one leg without carrier", []string{"route add default nexthop via 10.0.1.1 nexthop via 10.0.2.1", "link set peer1 down"}, IPv4, 0, good("via 10.0.1.1 dev eth0")},
+	{"one leg without carrier6", []string{"route add ::/0 nexthop via fd00:1::1 nexthop via fd00:2::1", "link set peer1 down"}, IPv6, 0, good("via fd00:1::1 dev eth0")},
+	{"no leg has a carrier", []string{"route add default nexthop via 10.0.1.1 nexthop via 10.0.2.1", "link set peer0 down", "link set peer1 down"}, IPv4, 0,
+		bad("default via 10.0.1.1 dev eth0: link has no carrier; via 10.0.2.1 dev eth1: link has no carrier")},
+}
+
 // TestDefaultRouteInKernel has the real kernel show each face of a default route.
 func TestDefaultRouteInKernel(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		lines  []string
-		family Family
-		table  uint32
-		want   Default
-	}{
-		{"none", nil, IPv4, 0, Default{Text: "no default route in table main (254)"}},
-		{"none6", nil, IPv6, 0, Default{Text: "no default route in table main (254)"}},
-		{"no such table", nil, IPv4, 999, Default{Text: "no default route in table 999"}},
-		{"no such table6", nil, IPv6, 999, Default{Text: "no default route in table 999"}},
-		{"two halves", []string{"route add 0.0.0.0/1 via 10.0.1.1", "route add 128.0.0.0/1 via 10.0.1.1"}, IPv4, 0,
-			Default{Text: "no default route in table main (254)"}},
-		{"two halves6", []string{"route add ::/1 via fd00:1::1", "route add 8000::/1 via fd00:1::1"}, IPv6, 0,
-			Default{Text: "no default route in table main (254)"}},
-		{"single", []string{"route add default via 10.0.1.1"}, IPv4, 0, good("via 10.0.1.1 dev eth0")},
-		{"single6", []string{"route add ::/0 via fd00:1::1"}, IPv6, 0, good("via fd00:1::1 dev eth0")},
-		{"on link", []string{"route add default dev eth0"}, IPv4, 0, good("dev eth0")},
-		{"onlink", []string{"route add default via 192.0.2.1 dev eth0 onlink"}, IPv4, 0, good("via 192.0.2.1 dev eth0")},
-		{"via6", []string{"route add 0.0.0.0/0 via inet6 fd00:1::1 dev eth0"}, IPv4, 0, good("via fd00:1::1 dev eth0")},
-		{"multipath", []string{"route add default nexthop via 10.0.1.1 nexthop via 10.0.2.1"}, IPv4, 0,
-			good("via 10.0.1.1 dev eth0, via 10.0.2.1 dev eth1")},
-		{"multipath6", []string{"route add ::/0 nexthop via fd00:1::1 nexthop via fd00:2::1"}, IPv6, 0,
-			good("via fd00:1::1 dev eth0, via fd00:2::1 dev eth1")},
-		{"lo", []string{"route add default dev lo"}, IPv4, 0, bad("default dev lo: leads back to this host")},
-		{"blackhole", []string{"route add blackhole default"}, IPv4, 0, bad("default route is blackhole")},
-		{"unreachable", []string{"route add unreachable default"}, IPv4, 0, bad("default route is unreachable")},
-		{"prohibit", []string{"route add prohibit default"}, IPv4, 0, bad("default route is prohibit")},
-		{"throw", []string{"route add throw default"}, IPv4, 0, bad("default route is throw")},
-		{"blackhole6", []string{"route add blackhole ::/0"}, IPv6, 0, bad("default route is blackhole")},
-		{"unreachable6", []string{"route add unreachable ::/0"}, IPv6, 0, bad("default route is unreachable")},
-		{"prohibit6", []string{"route add prohibit ::/0"}, IPv6, 0, bad("default route is prohibit")},
-		{"throw6", []string{"route add throw ::/0"}, IPv6, 0, bad("default route is throw")},
-		{"local", []string{"route add local default dev lo table 100"}, IPv4, 100, bad("default route is local")},
-		{"hidden", []string{"route add default via 10.0.1.1 metric 20", "route add unreachable default metric 10"}, IPv4, 0,
-			bad("default route is unreachable")},
-		{"hidden6", []string{"route add ::/0 via fd00:1::1 metric 20", "route add unreachable ::/0 metric 10"}, IPv6, 0,
-			bad("default route is unreachable")},
-		{"hiding", []string{"route add default via 10.0.1.1 metric 10", "route add unreachable default metric 20"}, IPv4, 0,
-			good("via 10.0.1.1 dev eth0")},
-		{"hiding6", []string{"route add ::/0 via fd00:1::1 metric 10", "route add unreachable ::/0 metric 20"}, IPv6, 0,
-			good("via fd00:1::1 dev eth0")},
-		{"tos only", []string{"route add default via 10.0.1.1 tos 0x10"}, IPv4, 0, Default{Text: "no default route in table main (254)"}},
-		{"tos beside", []string{"route add default via 10.0.1.1 tos 0x10", "route add blackhole default"}, IPv4, 0, bad("default route is blackhole")},
-		{"source only6", []string{"route add ::/0 from fd53::/64 via fd00:1::1"}, IPv6, 0, Default{Text: "no default route in table main (254)"}},
-		{"other table", []string{"route add default via 10.0.1.1 table 77"}, IPv4, 0, Default{Text: "no default route in table main (254)"}},
-		{"other table6", []string{"route add ::/0 via fd00:1::1 table 77"}, IPv6, 0, Default{Text: "no default route in table main (254)"}},
-		{"that table", []string{"route add default via 10.0.1.1 table 1077"}, IPv4, 1077, good("via 10.0.1.1 dev eth0")},
-		{"that table6", []string{"route add ::/0 via fd00:1::1 table 1077"}, IPv6, 1077, good("via fd00:1::1 dev eth0")},
-		{"no carrier", []string{"route add default via 10.0.1.1", "link set peer0 down"}, IPv4, 0, bad("default via 10.0.1.1 dev eth0: link has no carrier")},
-		{"no carrier6", []string{"route add ::/0 via fd00:1::1", "link set peer0 down"}, IPv6, 0, bad("default via fd00:1::1 dev eth0: link has no carrier")},
-		{"link down", []string{"route add default via 10.0.1.1", "link set eth0 down"}, IPv4, 0, Default{Text: "no default route in table main (254)"}},
-		{"one leg down", []string{"route add default nexthop via 10.0.1.1 nexthop via 10.0.2.1", "link set eth0 down"}, IPv4, 0, good("via 10.0.2.1 dev eth1")},
-		{"one leg without carrier", []string{"route add default nexthop via 10.0.1.1 nexthop via 10.0.2.1", "link set peer1 down"}, IPv4, 0, good("via 10.0.1.1 dev eth0")},
-		{"one leg without carrier6", []string{"route add ::/0 nexthop via fd00:1::1 nexthop via fd00:2::1", "link set peer1 down"}, IPv6, 0, good("via fd00:1::1 dev eth0")},
-		{"no leg has a carrier", []string{"route add default nexthop via 10.0.1.1 nexthop via 10.0.2.1", "link set peer0 down", "link set peer1 down"}, IPv4, 0,
-			bad("default via 10.0.1.1 dev eth0: link has no carrier; via 10.0.2.1 dev eth1: link has no carrier")},
-	} {
+	for _, c := range faces {
 		t.Run(c.name, func(t *testing.T) {
 			ns := twoPairs(t)
 			ip(t, append([]string{"link set lo up"}, c.lines...)...)

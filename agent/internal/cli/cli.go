@@ -43,7 +43,7 @@ type Deps struct {
 
 // RunOptions are what "vouch run" was told.
 type RunOptions struct {
-	ConfigPath string         // as given; a reload reads it again
+	ConfigPath string         // absolute; a reload reads it again
 	Socket     string         // given on the command line; empty: what the configuration says
 	Config     *config.Config // what the file holds now, valid, with Socket put in
 	Stderr     io.Writer      // where the command may write

@@ -128,7 +128,8 @@ func checkStory(k *state.Check, now time.Time) []cell {
 }
 
 func countersText(s *state.Service, now time.Time) string {
-	text := fmt.Sprintf("in a row: %d good rounds (rise %d), %d bad rounds (fall %d); ", s.Good, s.Rise, s.Bad, s.Fall)
+	text := fmt.Sprintf("in a row: %s (rise %d), %s (fall %d); ",
+		count(s.Good, "good round", "good rounds"), s.Rise, count(s.Bad, "bad round", "bad rounds"), s.Fall)
 	if s.LastRound.IsZero() {
 		return text + "no round yet"
 	}

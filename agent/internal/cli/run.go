@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 
@@ -26,6 +27,9 @@ Otherwise it logs to standard error.`,
 		Annotations: statuses("0  stopped as asked", "1  could not start or go on", "2  the configuration is not valid; nothing was changed"),
 		Args:        cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if abs, err := filepath.Abs(a.config); err == nil {
+				a.config = abs // whoever reads it in the status is elsewhere
+			}
 			cfg, err := a.load()
 			if err != nil {
 				return err

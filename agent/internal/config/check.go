@@ -12,34 +12,32 @@ import (
 	"vouch/checks"
 )
 
-// A probe is a valid check together with where it is written.
+// A probe is a check together with where it is written.
 type probe struct {
 	table *table
-	spec  checks.Spec
+	spec  checks.Spec // nil: nothing can be asked of it, because of a problem
 }
 
 // checksOf reads the checks of a service.
 func (p parser) checksOf(t *table, s *Service) []probe {
 	var probes []probe
 	for _, ct := range t.tables("check", fmt.Sprintf("[%s.check.NAME]", t.path)) {
-		c := p.check(t, ct, s)
-		s.Checks = append(s.Checks, c)
-		if c.Spec != nil && len(ct.bad) == 0 {
-			probes = append(probes, probe{ct, c.Spec})
-		}
+		c, pr := p.check(t, ct, s)
+		s.Checks, probes = append(s.Checks, c), append(probes, pr)
 	}
 	slices.SortFunc(s.Checks, func(a, b Check) int { return cmp.Compare(a.Name, b.Name) })
 	return probes
 }
 
-func (p parser) check(t, ct *table, s *Service) Check {
+func (p parser) check(t, ct *table, s *Service) (Check, probe) {
 	raw := checkTable{Interval: s.Health.Interval, OnFail: onFailWithdraw}
 	ct.fill(&raw)
 	if t.good("interval") {
-		within(ct, "interval", raw.Interval, bound[time.Duration]{s.Health.Interval, 24 * time.Hour, `"` + show(s.Health.Interval) + `"`})
+		within(ct, "interval", raw.Interval, span{s.Health.Interval, 24 * time.Hour, `"` + show(s.Health.Interval) + `"`})
 	}
 	timeout := min(time.Second, raw.Interval)
-	within(ct, "timeout", defaultTo(ct, "timeout", &raw.Timeout, timeout), bound[time.Duration]{time.Millisecond, time.Minute, `"` + show(timeout) + `"`})
+	setDefault(ct, "timeout", &raw.Timeout, timeout)
+	within(ct, "timeout", raw.Timeout, span{time.Millisecond, time.Minute, `"` + show(timeout) + `"`})
 	if ct.oneOf("on_fail", raw.OnFail, onFailWithdraw, "warn"); !ct.good("on_fail") {
 		raw.OnFail = onFailWithdraw // which says nothing more about it
 	}
@@ -48,8 +46,10 @@ func (p parser) check(t, ct *table, s *Service) Check {
 		OnFail: raw.OnFail, Group: raw.Group,
 	}
 	checkGroup(ct, c, s)
-	c.Spec = p.spec(ct, s.Name, c)
-	return c
+	if c.Spec = p.spec(ct, s.Name, c); c.Spec == nil {
+		return c, probe{table: ct}
+	}
+	return c, probe{ct, valid(ct, c)}
 }
 
 // checkGroup refuses a group that is not there, or that the check has no say in.
@@ -72,7 +72,7 @@ func checkGroup(ct *table, c Check, s *Service) {
 	}
 }
 
-// spec reads the kind's own keys of a check; nil when the kind is not known.
+// spec gives an empty Spec of the check's type; nil when that is not known.
 func (p parser) spec(ct *table, service string, c Check) checks.Spec {
 	if !ct.has("type") {
 		ct.refuse("type", "is required", "write type = "+alternatives(p.kinds))
@@ -88,15 +88,25 @@ func (p parser) spec(ct *table, service string, c Check) checks.Spec {
 	if n, ok := spec.(checks.Named); ok {
 		n.SetName(service, c.Name)
 	}
-	ct.fill(spec)
-	ct.unknown(fmt.Sprintf(" of a check of type %s", c.Type))
+	return spec
+}
+
+// valid reads the kind's own keys of a check. It gives the Spec when all is well with it, else nil.
+func valid(ct *table, c Check) checks.Spec {
+	before := len(ct.bad)
+	ct.fill(c.Spec)
 	unread := maps.Clone(ct.bad)
-	for _, pr := range spec.Validate() {
+	problems := c.Spec.Validate()
+	for _, pr := range problems {
 		if key, _, _ := strings.Cut(pr.Key, "."); !unread[key] {
 			ct.adopt(pr)
 		}
 	}
-	return spec
+	ct.unknown(fmt.Sprintf(" of a check of type %s", c.Type))
+	if len(unread) > before || len(problems) > 0 {
+		return nil
+	}
+	return c.Spec
 }
 
 // adopt enters a problem that a kind found, whose key may be one inside a value: "env.HOME".
@@ -109,18 +119,18 @@ func (t *table) adopt(pr checks.Problem) {
 	keys := strings.Split(pr.Key, ".")
 	t.bad[keys[0]] = true
 	path := join(t.path, keys...)
-	t.doc.refuse(path, path.String(), fault{pr.What, pr.WayOut})
-	p := &t.doc.problems[len(t.doc.problems)-1]
-	if written := p.Got; pr.Got != "" && (written == "" || strings.ContainsAny(written[:1], "[{")) {
-		p.Got = shorten(pr.Got) // the element that is meant
+	if i, ok := t.doc.elementOf(path, pr.Got); ok {
+		t.refuseElement(pr.Key, i, fault{pr.What, pr.WayOut})
+		return
 	}
+	t.doc.refuse(path, path.String(), fault{pr.What, pr.WayOut})
 }
 
 // keepOffPrefixes refuses a probe of a managed prefix where the withdrawal takes the address off
 // this node: the probe would then be answered by another node, and say healthy. A probe from such an
 // address would have its answers led to another node.
 func (pr probe) keepOffPrefixes(r Router, owners map[netip.Prefix]owner) {
-	if a, ok := pr.address("source"); ok {
+	if a, ok := pr.address("source"); ok && pr.table.good("source") {
 		if p, ok := managed(owners, a); ok {
 			pr.table.refuse("source", fmt.Sprintf("asks from the managed prefix %s, whose answers may reach another node", p),
 				"use the node's own address")

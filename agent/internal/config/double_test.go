@@ -53,6 +53,7 @@ type probeSpec struct {
 	Env    map[string]string `toml:"env"`
 	Limits *limits           `toml:"limits"`
 	Secret string            // no key
+	valid  bool              // Validate found nothing
 }
 
 type limits struct {
@@ -82,12 +83,16 @@ func (s *probeSpec) Validate() []checks.Problem {
 	if s.Port > 0 && s.Wait > 0 {
 		ps = append(ps, checks.Problem{What: "port and wait exclude each other", WayOut: "keep one of them"})
 	}
+	s.valid = len(ps) == 0
 	return ps
 }
 
 func (*probeSpec) New() (checks.Checker, error) { return nil, errors.New("a double") }
 
 func (s *probeSpec) Targets() []netip.Addr {
+	if !s.valid {
+		panic("Targets of a Spec with problems")
+	}
 	if a, ok := addressOf(s.Target); ok {
 		return []netip.Addr{a}
 	}

@@ -170,7 +170,7 @@ func TestFullIsReadAsWritten(t *testing.T) {
 	spec := &probeSpec{
 		shared: shared{netip.MustParseAddr("10.0.1.2")}, Target: "127.0.0.1:443", Tries: 3, Port: 8443, Load: 0.5, Tidy: &no,
 		Names: []string{"a", "b\tc\"d\"\\é"}, Accept: acceptList{"x", "y"}, Level: 1,
-		Env: map[string]string{"HOME": "/", "with space": "1"}, Limits: &limits{Most: 4},
+		Env: map[string]string{"HOME": "/", "with space": "1"}, Limits: &limits{Most: 4}, valid: true,
 	}
 	if diff := cmp.Diff(spec, web.Checks[0].Spec, exported); diff != "" {
 		t.Errorf("spec: -want +got:\n%s", diff)

@@ -73,7 +73,7 @@ func TestLocateBehindByteOrderMark(t *testing.T) {
 // FuzzLocate: every key of a text that the library accepts is found, and no text makes it panic.
 func FuzzLocate(f *testing.F) {
 	f.Add(hardToLocate)
-	f.Add("x=1")
+	f.Add(string(Example()))
 	for _, s := range []string{
 		"", "[", "[[", "a", "a.", `"`, `'''`, "a=[", "a={", "a={b=[{", "[[a]]\nb.c=[[{d=1}]]", "a = {\n b = 1, # c\n}\n",
 		"a=[\"\"\"\\\"\"\"\"]", "\"\\u00e9\".'' = 1", "a = 1\r\n[ 'b' . c ]\r\nd=+inf\n",

@@ -39,7 +39,8 @@ func parsePrefix(s string) (netip.Prefix, *fault) {
 	case p.Bits() == 0:
 		return netip.Prefix{}, &fault{"is the default route", "name the prefixes of the service"}
 	case p != p.Masked():
-		return netip.Prefix{}, &fault{p.String() + " has host bits set", fmt.Sprintf("write %s or %s", host(p.Addr()), p.Masked())}
+		wayOut := fmt.Sprintf("write %s or %s", host(p.Addr()), p.Masked())
+		return netip.Prefix{}, &fault{p.String() + " has host bits set", wayOut}
 	}
 	for _, f := range forbidden {
 		if f.net.Overlaps(p) {
@@ -93,7 +94,8 @@ func prefixes(t *table, service string, written []string, r Router, owners map[n
 // ownPrefix enters a prefix into owners, unless another has it or the method cannot announce it.
 func ownPrefix(t *table, service string, i int, p netip.Prefix, r Router, owners map[netip.Prefix]owner) *fault {
 	if r.Method == methodAddress && !p.IsSingleIP() {
-		return &fault{"is no single address, as method address needs", fmt.Sprintf("write %s, or use method = %q or %q", host(p.Addr()), methodNetwork, methodStatic)}
+		wayOut := fmt.Sprintf("write %s, or use method = %q or %q", host(p.Addr()), methodNetwork, methodStatic)
+		return &fault{"is no single address, as method address needs", wayOut}
 	}
 	if o, taken := owners[p]; taken {
 		where := "of service " + o.service

@@ -15,6 +15,9 @@ type bound[T int | time.Duration] struct {
 	use      string
 }
 
+// A span is the bound of a duration.
+type span = bound[time.Duration]
+
 // within refuses a written value outside its bound. Nothing is said of a key that has a problem
 // already.
 func within[T int | time.Duration](t *table, key string, v T, b bound[T]) {

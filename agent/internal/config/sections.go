@@ -48,7 +48,7 @@ func control(t *table) Control {
 }
 
 func router(t *table) Router {
-	r := Router{Daemon: "", Method: methodAddress}
+	r := Router{Method: methodAddress}
 	t.fill(&r)
 	t.unknown("")
 	routerTimes(t, &r)
@@ -94,7 +94,8 @@ func frrRouter(t *table, r *Router) {
 	}
 	setDefault(t, "vtysh", &r.Vtysh, "vtysh")
 	if t.good("vtysh") && !programForm.MatchString(r.Vtysh) {
-		t.matches("vtysh", r.Vtysh, pathForm, `must be a program's name or its absolute path, of letters, digits and "/._+@-"`, "leave it out for vtysh in PATH")
+		t.matches("vtysh", r.Vtysh, pathForm,
+			`must be a program's name or its absolute path, of letters, digits and "/._+@-"`, "leave it out for vtysh in PATH")
 	}
 }
 
@@ -130,16 +131,22 @@ func routerInterface(t *table, r *Router) {
 		return
 	}
 	setDefault(t, "interface", &r.Interface, "lo")
-	t.matches("interface", r.Interface, interfaceForm, `must be an interface's name: up to 15 letters, digits, ".", "_" and "-"`, `use "lo" or leave it out`)
+	t.matches("interface", r.Interface, interfaceForm,
+		`must be an interface's name: up to 15 letters, digits, ".", "_" and "-"`, `use "lo" or leave it out`)
 }
 
 func routerTimes(t *table, r *Router) {
-	const ms = time.Millisecond
-	within(t, "timeout", defaultTo(t, "timeout", &r.Timeout, time.Second), bound[time.Duration]{10 * ms, time.Minute, `"1s"`})
-	within(t, "deadline", defaultTo(t, "deadline", &r.Deadline, max(3*time.Second, r.Timeout)), bound[time.Duration]{10 * ms, 10 * time.Minute, `"3s"`})
-	within(t, "verify_interval", defaultTo(t, "verify_interval", &r.VerifyInterval, 5*time.Second), bound[time.Duration]{100 * ms, time.Hour, `"5s"`})
-	within(t, "retry_max", defaultTo(t, "retry_max", &r.RetryMax, max(10*time.Second, r.RetryMin)), bound[time.Duration]{10 * ms, time.Hour, `"10s"`})
-	within(t, "retry_min", defaultTo(t, "retry_min", &r.RetryMin, min(200*ms, r.RetryMax)), bound[time.Duration]{10 * ms, time.Minute, `"200ms"`})
+	const ms, s, m = time.Millisecond, time.Second, time.Minute
+	setDefault(t, "timeout", &r.Timeout, s)
+	setDefault(t, "deadline", &r.Deadline, max(3*s, r.Timeout))
+	setDefault(t, "verify_interval", &r.VerifyInterval, 5*s)
+	setDefault(t, "retry_max", &r.RetryMax, max(10*s, r.RetryMin))
+	setDefault(t, "retry_min", &r.RetryMin, min(200*ms, r.RetryMax))
+	within(t, "timeout", r.Timeout, span{10 * ms, m, `"1s"`})
+	within(t, "deadline", r.Deadline, span{10 * ms, 10 * m, `"3s"`})
+	within(t, "verify_interval", r.VerifyInterval, span{100 * ms, 60 * m, `"5s"`})
+	within(t, "retry_min", r.RetryMin, span{10 * ms, m, `"200ms"`})
+	within(t, "retry_max", r.RetryMax, span{10 * ms, 60 * m, `"10s"`})
 	notBelow(t, "deadline", r.Deadline, "timeout", r.Timeout)
 	notBelow(t, "retry_max", r.RetryMax, "retry_min", r.RetryMin)
 }
@@ -149,10 +156,4 @@ func setDefault[T any](t *table, key string, v *T, def T) {
 	if !t.has(key) {
 		*v = def
 	}
-}
-
-// defaultTo is setDefault, and gives the value.
-func defaultTo[T any](t *table, key string, v *T, def T) T {
-	setDefault(t, key, v, def)
-	return *v
 }

@@ -49,15 +49,16 @@ func (p parser) service(t *table, r Router, owners map[netip.Prefix]owner) (Serv
 // rules reads how rounds become a verdict.
 func rules(t *table, raw serviceTable) health.Settings {
 	const ms, day = time.Millisecond, 24 * time.Hour
-	within(t, "interval", raw.Interval, bound[time.Duration]{50 * ms, time.Hour, `"1s"`})
+	within(t, "interval", raw.Interval, span{50 * ms, time.Hour, `"1s"`})
 	fast := min(200*ms, raw.Interval)
-	within(t, "fast", defaultTo(t, "fast", &raw.Fast, fast), bound[time.Duration]{50 * ms, time.Hour, `"` + show(fast) + `"`})
+	setDefault(t, "fast", &raw.Fast, fast)
+	within(t, "fast", raw.Fast, span{50 * ms, time.Hour, `"` + show(fast) + `"`})
 	if t.good("fast", "interval") && raw.Fast > raw.Interval {
 		t.refuse("fast", "must be at most interval, which is "+show(raw.Interval), `use "`+show(fast)+`" or leave it out`)
 	}
 	within(t, "rise", raw.Rise, bound[int]{1, 1000, "2"})
 	within(t, "fall", raw.Fall, bound[int]{1, 1000, "3"})
-	within(t, "hold_down", raw.HoldDown, bound[time.Duration]{0, day, `"30s"`})
+	within(t, "hold_down", raw.HoldDown, span{0, day, `"30s"`})
 	s := health.Settings{Rise: raw.Rise, Fall: raw.Fall, Interval: raw.Interval, Fast: raw.Fast}
 	holdDown(t, raw, &s)
 	unknown(t, raw, &s)
@@ -73,15 +74,16 @@ func holdDown(t *table, raw serviceTable, s *health.Settings) {
 		return
 	}
 	most := 10 * s.HoldDown
-	s.HoldDownMax = defaultTo(t, "hold_down_max", &raw.HoldDownMax, most)
-	s.HoldDownCalm = defaultTo(t, "hold_down_calm", &raw.HoldDownCalm, 10*time.Minute)
-	within(t, "hold_down_max", s.HoldDownMax, bound[time.Duration]{0, 240 * time.Hour, `"` + show(most) + `"`})
-	within(t, "hold_down_calm", s.HoldDownCalm, bound[time.Duration]{time.Second, 240 * time.Hour, `"10m"`})
+	setDefault(t, "hold_down_max", &raw.HoldDownMax, most)
+	setDefault(t, "hold_down_calm", &raw.HoldDownCalm, 10*time.Minute)
+	s.HoldDownMax, s.HoldDownCalm = raw.HoldDownMax, raw.HoldDownCalm
+	within(t, "hold_down_max", s.HoldDownMax, span{0, 240 * time.Hour, `"` + show(most) + `"`})
+	within(t, "hold_down_calm", s.HoldDownCalm, span{time.Second, 240 * time.Hour, `"10m"`})
 	notBelow(t, "hold_down_max", s.HoldDownMax, "hold_down", s.HoldDown)
 }
 
 func unknown(t *table, raw serviceTable, s *health.Settings) {
-	within(t, "unknown_after", raw.UnknownAfter, bound[time.Duration]{0, 24 * time.Hour, `"1m"`})
+	within(t, "unknown_after", raw.UnknownAfter, span{0, 24 * time.Hour, `"1m"`})
 	t.oneOf("on_unknown", raw.OnUnknown, "hold", "withdraw")
 	if !t.good("unknown_after", "on_unknown") {
 		return

@@ -112,6 +112,19 @@ func (t *table) refuseElement(key string, i int, f fault) {
 	t.doc.refuse(path, elementName(path, i), f)
 }
 
+// elementOf finds the element of a list that is written as the given text, in quotes or without.
+func (d *document) elementOf(path toml.Key, text string) (int, bool) {
+	for i := 0; ; i++ {
+		at, ok := d.places[elementName(path, i)]
+		if !ok {
+			return 0, false
+		}
+		if strings.EqualFold(strings.Trim(at.raw, `"'`), strings.Trim(text, `"`)) {
+			return i, true
+		}
+	}
+}
+
 func elementName(path toml.Key, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
 // tables gives the tables below a key in the order of the file; the known keys of t include it.

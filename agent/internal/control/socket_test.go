@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // deadSocket leaves a socket file on which nobody listens.
@@ -216,5 +217,31 @@ func TestStopDoesNotWaitForClients(t *testing.T) {
 	if _, err := NewClient(path).do(context.Background(), "GET", "/v1/events?follow=1", nil); err != nil {
 		t.Fatal(err)
 	}
+	start := time.Now()
 	stop()
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("the stop took %s", took)
+	}
+}
+
+// A child of the agent that is between fork and exec holds a copy of the lock's file.
+func TestCloseUnlocksForCopiesToo(t *testing.T) {
+	s := NewServer(Options{Path: filepath.Join(t.TempDir(), "control.sock")}, newFakeAgent())
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := syscall.Dup(int(s.socket.lock.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }

@@ -48,6 +48,8 @@ func DetailOf(err error) string {
 // Text gives the reason and the detail of a check for people.
 func (c *Check) Text() string {
 	switch {
+	case c.Last.IsZero():
+		return "not run yet"
 	case c.Detail == "":
 		return string(c.Reason)
 	case c.Reason == "":
