@@ -17,11 +17,14 @@ import (
 	"vouch/routers"
 )
 
-// How long the stop may take to withdraw what on_stop = "withdraw" asks for, and how long a loop
-// may be without progress before the watchdog is no longer fed.
 const (
+	// stopPatience is how long the stop may take to withdraw what on_stop = "withdraw" asks for.
 	stopPatience = 10 * time.Second
-	beatLimit    = 8 * time.Second
+	// beatLimit is how long a loop may be without progress before the watchdog is no longer fed.
+	beatLimit = 8 * time.Second
+	// applyPatience bounds one batch of changes. The FRR driver may pace a batch over 2.3 s for
+	// OSPF's sake.
+	applyPatience = 4 * time.Second
 )
 
 // Deps are what the agent needs from the process it runs in.
@@ -74,8 +77,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	keeper := a.wire()
-	server := control.NewServer(control.Options{Path: a.cfg.Control.Socket, Group: a.cfg.Control.Group, AdminGroup: a.cfg.Control.AdminGroup},
-		orders{a.core})
+	server := control.NewServer(control.Options{Path: a.cfg.Control.Socket, Group: a.cfg.Control.Group, AdminGroup: a.cfg.Control.AdminGroup,
+		Log: a.deps.Log}, orders{a.core})
 	if err := server.Listen(); err != nil {
 		return err
 	}
@@ -83,7 +86,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.core.start(loaded, err)
 	work, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	watchdog.Late = a.core.onLate
+	watchdog.Late, watchdog.Failed = a.core.onLate, a.untold
 	for _, t := range a.loops(server, keeper, watchdog) {
 		a.tasks.start(work, t)
 	}
@@ -107,7 +110,7 @@ func (a *Agent) wire() *state.Keeper {
 	keeper := state.NewKeeper(a.writeState, c.onFile)
 	rc := a.cfg.Router
 	beat := a.beats.Register("reconcile", beatLimit)
-	a.recon = reconcile.New(a.router, reconcile.Options{Timeout: rc.Timeout, Deadline: rc.Deadline, VerifyInterval: rc.VerifyInterval,
+	a.recon = reconcile.New(a.router, reconcile.Options{Timeout: rc.Timeout, ApplyTimeout: max(applyPatience, rc.Timeout), Deadline: rc.Deadline, VerifyInterval: rc.VerifyInterval,
 		RetryMin: rc.RetryMin, RetryMax: rc.RetryMax, Beat: beat.Beat}, a.report)
 	c.want, c.save, c.log = a.recon.Want, keeper.Save, a.logEvent
 	a.runners = &runners{core: c, byID: map[string]*running{}, beat: func(name string) (func(), func()) {
@@ -196,6 +199,10 @@ func (a *Agent) writeState() error {
 // notify tells the service manager; that it cannot be told is worth a line and no more.
 func (a *Agent) notify(tell func() error) {
 	if err := tell(); err != nil {
-		a.deps.Log.Warn("the service manager cannot be told", "error", err)
+		a.untold(err)
 	}
+}
+
+func (a *Agent) untold(err error) {
+	a.deps.Log.Warn("the service manager cannot be told", "error", err)
 }

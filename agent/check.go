@@ -54,26 +54,13 @@ func find(cfg *config.Config, name string) *config.Service {
 	return &cfg.Services[i]
 }
 
-// checkService runs one round, as the agent's own rounds are run.
+// checkService runs one round.
 func checkService(ctx context.Context, sc *config.Service, out *cli.CheckedService) {
 	probes, err := probesOf(*sc)
 	if err != nil {
 		return // checkProbes has found that they can be made
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var results []checks.Result
-	r := checks.NewRunner(sc.Name, probes, sc.Health.Interval, nil, func(_ context.Context, round checks.Round) time.Duration {
-		if results == nil {
-			results = round.Results
-		}
-		cancel()
-		return time.Hour
-	})
-	_ = r.Run(ctx)
-	if results == nil {
-		results = make([]checks.Result, len(probes))
-	}
+	results := checks.Once(ctx, probes)
 	out.Outcome = evaluate(sc, results)
 	records := checkRecords(*sc, nil)
 	for i, res := range results {

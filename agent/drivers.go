@@ -13,7 +13,7 @@ import (
 var drivers = map[string]func(config.Router) (routers.Router, error){
 	"frr": func(c config.Router) (routers.Router, error) {
 		return frr.New(frr.Options{Method: c.Method, Protocol: c.Protocol, Interface: c.Interface, Via: c.Via, SocketDir: c.SocketDir,
-			Vtysh: c.Vtysh, MinPeers: c.MinPeers, Timeout: c.Timeout}), nil
+			Vtysh: c.Vtysh, MinPeers: c.MinPeers, Unpaced: c.Unpaced, Timeout: c.Timeout}), nil
 	},
 	"kernel": func(c config.Router) (routers.Router, error) { return kernel.New(c.Interface), nil },
 }

@@ -121,9 +121,19 @@ func fibEmptied(t *testing.T, s *sidecar) {
 	s.untilStage(routers.Advertised)
 }
 
+// zebraAlone leaves ospfd with an announcement that it does not take back: zebra does not tell it of
+// an address that went while it was not listening. vouch must not call that withdrawn.
 func zebraAlone(t *testing.T, s *sidecar) {
 	must(t, s.FRR.RestartDaemon(t.Context(), "zebra"))
-	s.untilStage(routers.Absent)
+	s.untilAddress(false)
+	n := s.until("withdrawn, or told not to be", func(n *state.Snapshot) bool {
+		p := n.Services[0].Prefixes[0]
+		return p.Stage == routers.Absent || p.Error != ""
+	})
+	if out, err := s.FRR.Vtysh(t.Context(), "show ip ospf database router self-originate"); err != nil ||
+		strings.Contains(out, lab.Service.Addr().String()) == (n.Services[0].Prefixes[0].Stage == routers.Absent) {
+		t.Errorf("vouch says %+v, FRR says %s %v", n.Services[0].Prefixes[0], out, err)
+	}
 	must(t, s.FRR.RestartDaemon(t.Context(), "ospfd"))
 	s.untilStage(routers.Advertised)
 }

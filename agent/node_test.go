@@ -162,12 +162,14 @@ func (s *sidecar) log() string {
 	return s.proc.Log()
 }
 
-// untilStage waits until vouch reads every prefix of the node at that stage.
+// untilStage waits until vouch reads every prefix of the node at that stage, and means it so.
 func (s *sidecar) untilStage(stage routers.Stage) *state.Snapshot {
 	s.t.Helper()
 	return s.until("every prefix "+stage.String(), func(n *state.Snapshot) bool {
 		return len(n.Services) > 0 && !slices.ContainsFunc(n.Services, func(sv state.Service) bool {
-			return slices.ContainsFunc(sv.Prefixes, func(p state.Prefix) bool { return p.Stage != stage })
+			return slices.ContainsFunc(sv.Prefixes, func(p state.Prefix) bool {
+				return p.Stage != stage || stage != routers.Unknown && (p.Want == routers.Announced) != (stage == routers.Advertised)
+			})
 		})
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +22,7 @@ func (a *Agent) reload(work context.Context) {
 		if a.deps.Socket != "" {
 			cfg.Control.Socket = a.deps.Socket
 		}
-		err = errors.Join(fixed(a.core.cfg, cfg), checkProbes(cfg))
+		err = errors.Join(fixed(config.Diff(a.core.config(), cfg), cfg.File), checkProbes(cfg))
 	}
 	if err != nil {
 		a.core.onReloadRefused(err)
@@ -39,16 +38,16 @@ func (a *Agent) reload(work context.Context) {
 }
 
 // fixed refuses changes of what cannot be changed while the agent runs.
-func fixed(old, now *config.Config) error {
+func fixed(d config.Changes, file string) error {
 	var errs []error
 	for _, t := range []struct {
-		name     string
-		old, now any
+		name    string
+		differs bool
 	}{
-		{"agent", old.Agent, now.Agent}, {"control", old.Control, now.Control}, {"router", old.Router, now.Router},
+		{"agent", d.Agent}, {"control", d.Control}, {"router", d.Router},
 	} {
-		if !reflect.DeepEqual(t.old, t.now) {
-			errs = append(errs, fmt.Errorf("%s: [%s] is not the same, and is read only at start: restart vouch (systemctl restart vouch)", now.File, t.name))
+		if t.differs {
+			errs = append(errs, fmt.Errorf("%s: [%s] is not the same, and is read only at start: restart vouch (systemctl restart vouch)", file, t.name))
 		}
 	}
 	return errors.Join(errs...)
@@ -77,28 +76,21 @@ type restart struct {
 func (c *core) onReload(cfg *config.Config) (stop []string, start []restart) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	old := c.cfg
+	diff := config.Diff(c.cfg, cfg)
 	c.cfg = cfg
 	c.head.Config = state.Config{File: cfg.File, Loaded: time.Now()}
 	var notes []string
-	for _, sc := range cfg.Services {
-		s := c.services[sc.Name]
-		if s != nil && !s.removed && reflect.DeepEqual(s.cfg, sc) {
+	for _, d := range diff.Services {
+		if d.Change == config.Same {
 			continue
 		}
-		verb := "changed"
-		if s == nil || s.removed {
-			verb = "added"
+		notes = append(notes, d.Name+" "+d.Change.String())
+		stop = append(stop, d.Name)
+		if d.Change == config.Removed {
+			c.services[d.Name].remove()
+			continue
 		}
-		notes = append(notes, sc.Name+" "+verb)
-		stop, start = append(stop, sc.Name), append(start, c.replace(s, sc))
-	}
-	for _, sc := range old.Services {
-		if !slices.ContainsFunc(cfg.Services, func(n config.Service) bool { return n.Name == sc.Name }) {
-			notes = append(notes, sc.Name+" removed")
-			stop = append(stop, sc.Name)
-			c.services[sc.Name].remove()
-		}
+		start = append(start, c.replace(c.services[d.Name], *find(cfg, d.Name)))
 	}
 	c.releaseLeaving()
 	if len(notes) == 0 {
@@ -145,4 +137,11 @@ func (c *core) releaseLeaving() {
 			delete(c.services, name)
 		}
 	}
+}
+
+// config gives the configuration in force.
+func (c *core) config() *config.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cfg
 }

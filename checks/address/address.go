@@ -21,7 +21,10 @@ type Spec struct {
 	Interface string `toml:"interface"`
 }
 
-var _ checks.Spec = (*Spec)(nil)
+var (
+	_ checks.Spec     = (*Spec)(nil)
+	_ checks.Targeter = (*Spec)(nil)
+)
 
 // Validate gives every mistake. There are no defaults to set.
 func (s *Spec) Validate() []checks.Problem {
@@ -43,6 +46,15 @@ func (s *Spec) Validate() []checks.Problem {
 		})
 	}
 	return ps
+}
+
+// Targets gives the address that is looked for.
+func (s *Spec) Targets() []netip.Addr {
+	t, err := s.wanted()
+	if err != nil {
+		return nil
+	}
+	return []netip.Addr{t.address}
 }
 
 // interfaceName says whether the kernel can have an interface of that name; empty stands for any.

@@ -15,6 +15,7 @@ import (
 // A probe is a check together with where it is written.
 type probe struct {
 	table *table
+	kind  string
 	spec  checks.Spec // nil: nothing can be asked of it, because of a problem
 }
 
@@ -49,7 +50,7 @@ func (p parser) check(t, ct *table, s *Service) (Check, probe) {
 	if c.Spec = p.spec(ct, s.Name, c); c.Spec == nil {
 		return c, probe{table: ct}
 	}
-	return c, probe{ct, valid(ct, c)}
+	return c, probe{ct, c.Type, valid(ct, c)}
 }
 
 // checkGroup refuses a group that is not there, or that the check has no say in.
@@ -141,7 +142,12 @@ func (pr probe) keepOffPrefixes(r Router, owners map[netip.Prefix]owner) {
 		return
 	}
 	for _, a := range s.Targets() {
-		if p, ok := managed(owners, a); ok {
+		p, ok := managed(owners, a)
+		switch {
+		case ok && pr.kind == "address":
+			pr.refuse(a, fmt.Sprintf("looks for the managed prefix %s, which is not there once it is withdrawn, so that it could never pass again", p),
+				"remove the check: vouch reads by itself whether the address is there")
+		case ok:
 			pr.refuse(a, fmt.Sprintf("asks the managed prefix %s, which another node answers once it is withdrawn here", p),
 				"probe the node's own address, such as "+loopback(a))
 		}

@@ -79,7 +79,7 @@ type = "plain"
 		return ps
 	}
 	want := Changes{
-		Agent: true, StateFile: true, Router: true,
+		Agent: true, Router: true,
 		Services: []ServiceChange{
 			{Name: "gone", Change: Removed, Dropped: p("192.0.2.1/32")},
 			{Name: "kept", Change: RulesChanged},
@@ -91,7 +91,7 @@ type = "plain"
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	other := parseDouble(t, "vouch.toml", base+"[control]\ngroup = \"vouch\"\n[agent]\nlog_level = \"debug\"\n")
-	if got := Diff(from, other); !got.Control || !got.Agent || got.StateFile || got.Router {
+	if got := Diff(from, other); !got.Control || !got.Agent || got.Router {
 		t.Errorf("control and log level: got %+v", got)
 	}
 }

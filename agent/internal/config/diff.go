@@ -33,20 +33,18 @@ type ServiceChange struct {
 
 // Changes is what a reload does.
 type Changes struct {
-	Services  []ServiceChange // all of both configurations, by name
-	Agent     bool            // anything in [agent] differs
-	StateFile bool            // agent.state_file differs
-	Control   bool            // anything in [control] differs
-	Router    bool            // anything in [router] differs
+	Services []ServiceChange // all of both configurations, by name
+	Agent    bool            // anything in [agent] differs
+	Control  bool            // anything in [control] differs
+	Router   bool            // anything in [router] differs
 }
 
 // Diff tells what becomes of the configuration in force when it is replaced. It changes neither.
 func Diff(from, to *Config) Changes {
 	c := Changes{
-		Agent:     from.Agent != to.Agent,
-		StateFile: from.Agent.StateFile != to.Agent.StateFile,
-		Control:   from.Control != to.Control,
-		Router:    from.Router != to.Router,
+		Agent:   from.Agent != to.Agent,
+		Control: from.Control != to.Control,
+		Router:  from.Router != to.Router,
 	}
 	before, after := byName(from), byName(to)
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(append(names(from), names(to)...)))) {

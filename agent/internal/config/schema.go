@@ -42,6 +42,7 @@ type Router struct {
 	Via            string        `toml:"via"`             // frr: auto, socket, command; default auto
 	SocketDir      string        `toml:"socket_dir"`      // frr: default /run/frr
 	Vtysh          string        `toml:"vtysh"`           // frr, but not via socket: default vtysh, found in PATH
+	Unpaced        bool          `toml:"unpaced"`         // ospf: changes need not be paced, the neighbours take any number at once
 	MinPeers       int           `toml:"min_peers"`       // bgp: established peers that must be sent the prefix; default 1
 	Timeout        time.Duration `toml:"timeout"`         // of one question to the daemon; default 1s
 	Deadline       time.Duration `toml:"deadline"`        // from asking to reading it as asked; default 3s

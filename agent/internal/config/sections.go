@@ -73,8 +73,8 @@ func kernelRouter(t *table, r *Router) {
 	if t.good("method") && r.Method != methodAddress {
 		t.refuse("method", `must be "address" with daemon kernel`, `leave it out, or use daemon = "frr"`)
 	}
-	t.without("with daemon kernel", "protocol", "via", "socket_dir", "vtysh", "min_peers")
-	r.Protocol, r.Via, r.SocketDir, r.Vtysh, r.MinPeers = "", "", "", "", 0
+	t.without("with daemon kernel", "protocol", "via", "socket_dir", "vtysh", "min_peers", "unpaced")
+	r.Protocol, r.Via, r.SocketDir, r.Vtysh, r.MinPeers, r.Unpaced = "", "", "", "", 0, false
 }
 
 // maxSocketDir leaves room for the longest of FRR's socket names, "/ospf6d.vty".
@@ -117,6 +117,7 @@ func frrProtocol(t *table, r *Router) {
 		t.without("with protocol ospf", "min_peers")
 		return
 	}
+	t.without("with protocol bgp", "unpaced")
 	setDefault(t, "min_peers", &r.MinPeers, 1)
 	within(t, "min_peers", r.MinPeers, bound[int]{1, 1000, "1"})
 }

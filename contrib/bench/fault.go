@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"vouch/routers/lab"
+)
+
+// ownTable holds a default route that zebra does not repair.
+const ownTable = 100
+
+// fault measures the time from a fault to the address off lo, and to vouch having verified it.
+func (b *bench) fault(ctx context.Context, r *report) (err error) {
+	n, err := open(ctx, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.Close()) }()
+	for _, f := range []func(context.Context, *network, *report) error{b.routeLost, b.drift, b.flushed, b.polled} {
+		if err := f(ctx, n, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A reaction is how long vouch took after the kernel told of something, and after the program that
+// did it was started: the latter is more than the former by a fork.
+type reaction struct{ told, asked, verified sample }
+
+func (x *reaction) add(r *report, what string) {
+	r.add(what, "ms", x.told)
+	r.add("  the same, from the start of the program that did it", "ms", x.asked)
+	r.add("  from the kernel's message to verified", "ms", x.verified)
+}
+
+// A blow is something done on the node, after which the address is to be on lo, or not to be.
+type blow struct {
+	strike func() error
+	there  bool
+	undone bool // it puts the address there, or takes it, itself; vouch is to undo that
+}
+
+// react strikes once and waits for what comes of it.
+func (n *network) react(ctx context.Context, s *sidecar, x *reaction, w blow) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	if err := n.quiet(ctx); err != nil {
+		return err
+	}
+	n.hints.forget()
+	asked := time.Now()
+	if err := w.strike(); err != nil {
+		return err
+	}
+	told, err := n.hints.next(ctx)
+	if err != nil {
+		return err
+	}
+	since := told
+	if w.undone {
+		short, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if since, err = n.onLo(short, asked, !w.there); err != nil {
+			progress("fault: undone before it was seen: %v", err)
+			return nil
+		}
+	}
+	done, err := n.onLo(ctx, since, w.there)
+	if err != nil {
+		return err
+	}
+	verified, err := s.verified(ctx, told, 1, w.there)
+	if err != nil {
+		return err
+	}
+	x.told.ms(done.Sub(told))
+	x.asked.ms(done.Sub(asked))
+	x.verified.ms(verified.Sub(told))
+	return nil
+}
+
+// sensitive is a service that one bad round brings down, with one check.
+func sensitive(kind string, lines ...string) service {
+	return service{name: "resolver", prefixes: []netip.Prefix{lab.Service}, timing: "rise = 1\nfall = 1", checks: check("resolver", kind, lines...)}
+}
+
+// route sets or deletes the default route of ownTable.
+func (n *network) route(ctx context.Context, action string) func() error {
+	return func() error {
+		_, err := n.node.Run(ctx, "ip", "route", action, "default", "via", "10.0.1.1", "table", fmt.Sprint(ownTable))
+		return err
+	}
+}
+
+// routeLost deletes a default route and sets it again.
+func (b *bench) routeLost(ctx context.Context, n *network, r *report) error {
+	progress("fault: default route deleted and set")
+	var lost, back reaction
+	err := b.withOwnTable(ctx, n, func(s *sidecar) error {
+		for range b.runs {
+			if err := n.react(ctx, s, &lost, blow{strike: n.route(ctx, "del")}); err != nil {
+				return err
+			}
+			if err := n.react(ctx, s, &back, blow{strike: n.route(ctx, "add"), there: true}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	lost.add(r, "default route deleted: address off lo")
+	back.add(r, "default route set: address on lo")
+	return err
+}
+
+// withOwnTable runs vouch with a check of the default route in ownTable.
+func (b *bench) withOwnTable(ctx context.Context, n *network, do func(*sidecar) error) error {
+	if err := n.route(ctx, "replace")(); err != nil {
+		return err
+	}
+	s, err := b.vouches(ctx, n, sensitive("route", fmt.Sprintf("table = %d", ownTable)))
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(s), s.proc.Stop())
+}
+
+// drift takes the address from a healthy node, and puts it on one that is not.
+func (b *bench) drift(ctx context.Context, n *network, r *report) error {
+	progress("fault: address taken and put back by hand")
+	var taken, put reaction
+	hand := func(action string) func() error {
+		return func() error { return n.node.Address(ctx, action, lab.Service.String(), "lo") }
+	}
+	err := b.withOwnTable(ctx, n, func(s *sidecar) error {
+		for range b.runs {
+			if err := n.react(ctx, s, &taken, blow{strike: hand("del"), there: true, undone: true}); err != nil {
+				return err
+			}
+		}
+		var ignored reaction
+		if err := n.react(ctx, s, &ignored, blow{strike: n.route(ctx, "del")}); err != nil {
+			return err
+		}
+		for range b.runs {
+			if err := n.react(ctx, s, &put, blow{strike: hand("add"), undone: true}); err != nil {
+				return err
+			}
+		}
+		return n.react(ctx, s, &ignored, blow{strike: n.route(ctx, "add"), there: true})
+	})
+	taken.add(r, "address taken from a healthy node: back on lo")
+	put.add(r, "address put on an unhealthy node: off lo")
+	return err
+}
+
+// flushed deletes the kernel's nexthop objects under FRR, which does not notice.
+func (b *bench) flushed(ctx context.Context, n *network, r *report) error {
+	progress("fault: nexthop objects deleted")
+	s, err := b.vouches(ctx, n, sensitive("route"))
+	if err != nil {
+		return err
+	}
+	var x reaction
+	for range b.few() {
+		if err = n.react(ctx, s, &x, blow{strike: func() error {
+			_, err := n.node.Run(ctx, "ip", "nexthop", "flush")
+			return err
+		}}); err != nil {
+			break
+		}
+		began := time.Now()
+		if err = n.node.FRR.RestartDaemon(ctx, "ospfd"); err != nil { // which heals it
+			break
+		}
+		if _, err = n.atCore(ctx, began, 1, true); err != nil {
+			break
+		}
+	}
+	x.add(r, "nexthop objects deleted: address off lo")
+	return errors.Join(err, s.proc.Stop())
+}
+
+// polled kills unbound, which only the next rounds of checks can show.
+func (b *bench) polled(ctx context.Context, n *network, r *report) error {
+	progress("fault: unbound killed")
+	s, err := b.vouches(ctx, n, watched())
+	if err != nil {
+		return err
+	}
+	var off, back sample
+	for range b.runs {
+		var c cycle
+		if c, err = n.die(ctx); err != nil {
+			break
+		}
+		off.ms(c.off.Sub(c.died))
+		back.ms(c.on.Sub(c.born))
+	}
+	r.add("unbound killed, interval 1 s, fast 200 ms, fall 3: address off lo", "ms", off)
+	r.add("unbound answers again, rise 2: address on lo", "ms", back)
+	return errors.Join(err, s.proc.Stop())
+}
+
+// watched is a service as one would have it.
+func watched() service {
+	return service{name: "resolver", prefixes: []netip.Prefix{lab.Service},
+		timing: "interval = \"1s\"\nfast = \"200ms\"\nrise = 2\nfall = 3", checks: dnsCheck("resolver") + check("resolver", "route")}
+}
+
+// A cycle is a death of unbound and its return, with the times at which the address left and came
+// back: on lo, and as the core's next hop.
+type cycle struct{ died, off, gone, born, on, back time.Time }
+
+// die kills unbound at some moment between two rounds, and starts it when the core has taken it out.
+func (n *network) die(ctx context.Context) (c cycle, err error) {
+	if err := n.quiet(ctx); err != nil {
+		return c, err
+	}
+	select {
+	case <-ctx.Done():
+		return c, ctx.Err()
+	case <-time.After(rand.N(time.Second)):
+	}
+	c.died = time.Now()
+	if err := n.node.Resolver().Kill(); err != nil {
+		return c, err
+	}
+	if c.off, err = n.onLo(ctx, c.died, false); err != nil {
+		return c, err
+	}
+	if c.gone, err = n.atCore(ctx, c.died, 1, false); err != nil {
+		return c, err
+	}
+	if err := n.quiet(ctx); err != nil {
+		return c, err
+	}
+	if err := n.node.StartUnbound(ctx); err != nil {
+		return c, err
+	}
+	c.born = time.Now()
+	if c.on, err = n.onLo(ctx, c.gone, true); err != nil {
+		return c, err
+	}
+	c.back, err = n.atCore(ctx, c.gone, 1, true)
+	return c, err
+}
