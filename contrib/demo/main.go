@@ -87,7 +87,7 @@ func play(ctx context.Context, o options) (ok bool, err error) {
 	line := newTimeline(os.Stdout, o.json)
 	setup, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	l, err := lab.Anycast(setup, lab.AnycastOptions{Keep: o.keep})
+	l, err := lab.Anycast(setup, lab.AnycastOptions{Keep: o.keep, NoMinArrival: true})
 	if err != nil {
 		return false, err
 	}

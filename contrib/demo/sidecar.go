@@ -24,6 +24,7 @@ socket = %q
 daemon = "frr"
 method = "address"
 socket_dir = %q
+unpaced = true # as the core has "timers lsa min-arrival 0"
 
 [service.resolver]
 prefixes = [%q]
