@@ -45,7 +45,7 @@ func TestLeast(t *testing.T) {
 		if err != nil || c.String() == "" {
 			t.Errorf("%s: %v, %v", kind, c, err)
 		}
-		if _, ok := s.(checks.Targeter); ok != (kind == "dns" || kind == "tcp") {
+		if _, ok := s.(checks.Targeter); ok != (kind == "dns" || kind == "tcp" || kind == "address") {
 			t.Errorf("%s says whom it asks: %v", kind, ok)
 		}
 		if _, ok := c.(checks.Watcher); ok != (kind == "route" || kind == "address") {
