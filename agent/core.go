@@ -57,6 +57,7 @@ func (c *core) start(l state.Loaded, err error) {
 	c.restore(l)
 	c.event(state.Event{Level: "info", Kind: state.KindStart, Text: fmt.Sprintf("vouch %s starts on %s", c.head.Version, c.head.Node)})
 	c.noteLoaded(l, err)
+	c.notePlace(l)
 	c.settle(time.Now())
 }
 
@@ -146,7 +147,7 @@ func (c *core) problem(about, text string) {
 func (c *core) toSave() state.Saved {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := state.Saved{Services: map[string]state.SavedService{}, Events: c.store.Events(0)}
+	s := state.Saved{Place: place(c.cfg.Router), Services: map[string]state.SavedService{}, Events: c.store.Events(0)}
 	for name, sv := range c.services {
 		s.Services[name] = state.SavedService{Prefixes: slices.Clone(sv.managed()), State: sv.st, Booted: sv.booted, Drain: sv.drain}
 	}

@@ -137,6 +137,20 @@ func TestRestartWithADeadServiceWithdrawsAfterFall(t *testing.T) {
 	})
 }
 
+func TestAnotherMethodThanBeforeIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := loadedUp(true, vip)
+		l.Place = "network statement in /run/frr"
+		b := newBench(l, resolver(vip))
+		if ps := b.store.Snapshot().Problems; len(ps) != 1 || !strings.Contains(ps[0], l.Place) {
+			t.Errorf("problems: %q", ps)
+		}
+		if s := b.toSave(); s.Place == l.Place {
+			t.Error("the place of the earlier run is kept")
+		}
+	})
+}
+
 // Nothing is known of a service that was added, or whose state file was corrupt: what is stays.
 func TestUnknownKeepsWhatIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

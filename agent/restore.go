@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 
+	"vouch/agent/internal/config"
 	"vouch/agent/internal/health"
 	"vouch/agent/internal/state"
 )
@@ -31,6 +33,30 @@ func (c *core) restore(l state.Loaded) {
 			c.services[name] = s
 		}
 	}
+}
+
+// notePlace tells when the earlier run announced in another way: what it left there is not managed
+// any more, and only a person can know whether it is still wanted.
+func (c *core) notePlace(l state.Loaded) {
+	now := place(c.cfg.Router)
+	if !l.SameBoot || l.Place == "" || l.Place == now {
+		return
+	}
+	text := fmt.Sprintf("the earlier run announced by %s, this one does by %s: what was announced there is not managed any more. "+
+		"Withdraw it by hand; next time stop vouch with on_stop = \"withdraw\" before changing [router]", l.Place, now)
+	c.problem("router", text)
+	c.event(state.Event{Level: "error", Kind: state.KindRouter, Reason: "changed", Text: text})
+}
+
+// place says in what way and where a router announces prefixes.
+func place(r config.Router) string {
+	switch r.Method {
+	case "address":
+		return "address on " + r.Interface
+	case "network":
+		return "network statement in " + r.SocketDir
+	}
+	return r.Method + " route in " + r.SocketDir
 }
 
 // unconfigured gives those of ps that no configured service has.

@@ -26,6 +26,7 @@ const keepInFile = 200
 
 // Saved is what goes over a restart of the agent.
 type Saved struct {
+	Place    string // where the prefixes were announced, such as "address on lo"
 	Services map[string]SavedService
 	Events   []Event
 }
@@ -43,6 +44,7 @@ type file struct {
 	Format   int                    `json:"format"`
 	BootID   string                 `json:"boot_id"`
 	Saved    time.Time              `json:"saved"`
+	Place    string                 `json:"place"`
 	Services map[string]fileService `json:"services"`
 	Events   []Event                `json:"events"`
 }
@@ -71,7 +73,7 @@ type fileDrain struct {
 
 // Encode gives the file's content for s at the moment c.
 func Encode(s Saved, c Clock) ([]byte, error) {
-	f := file{Format: format, BootID: c.BootID, Saved: c.Now, Services: map[string]fileService{},
+	f := file{Format: format, BootID: c.BootID, Saved: c.Now, Place: s.Place, Services: map[string]fileService{},
 		Events: s.Events[max(0, len(s.Events)-keepInFile):]}
 	for name, sv := range s.Services {
 		st := sv.State
@@ -99,7 +101,7 @@ func Decode(b []byte, c Clock) (s Saved, sameBoot bool, err error) {
 		return Saved{}, false, fmt.Errorf("format %d is not %d", f.Format, format)
 	}
 	sameBoot = f.BootID != "" && f.BootID == c.BootID
-	s = Saved{Services: map[string]SavedService{}, Events: f.Events}
+	s = Saved{Place: f.Place, Services: map[string]SavedService{}, Events: f.Events}
 	for name, fs := range f.Services {
 		sv := SavedService{Prefixes: fs.Prefixes, Booted: true}
 		if sameBoot {
