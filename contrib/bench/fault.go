@@ -31,12 +31,14 @@ func (b *bench) fault(ctx context.Context, r *report) (err error) {
 
 // A reaction is how long vouch took after the kernel told of something, and after the program that
 // did it was started: the latter is more than the former by a fork.
-type reaction struct{ told, asked, verified sample }
+type reaction struct{ told, asked, verified, core sample }
 
-func (x *reaction) add(r *report, what string) {
+// add reports; it gives the row of the core.
+func (x *reaction) add(r *report, what string) row {
 	r.add(what, "ms", x.told)
 	r.add("  the same, from the start of the program that did it", "ms", x.asked)
-	r.add("  from the kernel's message to verified", "ms", x.verified)
+	r.add("  from the kernel's message to verified on the node", "ms", x.verified)
+	return r.add("  from the kernel's message to the core", "ms", x.core)
 }
 
 // A blow is something done on the node, after which the address is to be on lo, or not to be.
@@ -46,13 +48,10 @@ type blow struct {
 	undone bool // it puts the address there, or takes it, itself; vouch is to undo that
 }
 
-// react strikes once and waits for what comes of it.
+// react strikes once and waits for what comes of it. OSPF is quiet before and after.
 func (n *network) react(ctx context.Context, s *sidecar, x *reaction, w blow) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	if err := n.quiet(ctx); err != nil {
-		return err
-	}
 	n.hints.forget()
 	asked := time.Now()
 	if err := w.strike(); err != nil {
@@ -68,7 +67,7 @@ func (n *network) react(ctx context.Context, s *sidecar, x *reaction, w blow) er
 		defer cancel()
 		if since, err = n.onLo(short, asked, !w.there); err != nil {
 			progress("fault: undone before it was seen: %v", err)
-			return nil
+			return n.quiet(ctx)
 		}
 	}
 	done, err := n.onLo(ctx, since, w.there)
@@ -79,11 +78,18 @@ func (n *network) react(ctx context.Context, s *sidecar, x *reaction, w blow) er
 	if err != nil {
 		return err
 	}
+	if err := n.quiet(ctx); err != nil {
+		return err
+	}
 	x.told.ms(done.Sub(told))
 	x.asked.ms(done.Sub(asked))
 	x.verified.ms(verified.Sub(told))
+	x.core.ms(n.lastAtCore(told).Sub(told))
 	return nil
 }
+
+// lastAtCore gives when the core's next hops last changed, or since when that was before it.
+func (n *network) lastAtCore(since time.Time) time.Time { return latest(since, n.core[0].Now().Time) }
 
 // sensitive is a service that one bad round brings down, with one check.
 func sensitive(kind string, lines ...string) service {
@@ -127,36 +133,71 @@ func (b *bench) withOwnTable(ctx context.Context, n *network, do func(*sidecar) 
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(s), s.proc.Stop())
+	if err = n.quiet(ctx); err == nil {
+		err = do(s)
+	}
+	return errors.Join(err, s.proc.Stop())
 }
 
-// drift takes the address from a healthy node, and puts it on one that is not.
+// drift takes the address from a healthy node, and puts it on one that is not. Instead of vouch, ip
+// does and undoes the same at once, with which OSPF is slow.
 func (b *bench) drift(ctx context.Context, n *network, r *report) error {
 	progress("fault: address taken and put back by hand")
-	var taken, put reaction
-	hand := func(action string) func() error {
-		return func() error { return n.node.Address(ctx, action, lab.Service.String(), "lo") }
-	}
+	var taken, put, ignored reaction
 	err := b.withOwnTable(ctx, n, func(s *sidecar) error {
 		for range b.runs {
-			if err := n.react(ctx, s, &taken, blow{strike: hand("del"), there: true, undone: true}); err != nil {
+			if err := n.react(ctx, s, &taken, blow{strike: n.hand(ctx, "del"), there: true, undone: true}); err != nil {
 				return err
 			}
 		}
-		var ignored reaction
 		if err := n.react(ctx, s, &ignored, blow{strike: n.route(ctx, "del")}); err != nil {
 			return err
 		}
 		for range b.runs {
-			if err := n.react(ctx, s, &put, blow{strike: hand("add"), undone: true}); err != nil {
+			if err := n.react(ctx, s, &put, blow{strike: n.hand(ctx, "add"), undone: true}); err != nil {
 				return err
 			}
 		}
-		return n.react(ctx, s, &ignored, blow{strike: n.route(ctx, "add"), there: true})
+		return nil
 	})
-	taken.add(r, "address taken from a healthy node: back on lo")
-	put.add(r, "address put on an unhealthy node: off lo")
+	if err != nil {
+		return err
+	}
+	unput, err := n.undo(ctx, b.few(), "add", "del")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(n.hand(ctx, "add")(), n.quiet(ctx)); err != nil {
+		return err
+	}
+	untaken, err := n.undo(ctx, b.few(), "del", "add")
+	r.instead(taken.add(r, "address taken from a healthy node: back on lo"), "put back at once by ip", untaken)
+	r.instead(put.add(r, "address put on an unhealthy node: off lo"), "taken at once by ip", unput)
 	return err
+}
+
+// hand changes the address by hand.
+func (n *network) hand(ctx context.Context, action string) func() error {
+	return func() error { return n.node.Address(ctx, action, lab.Service.String(), "lo") }
+}
+
+// undo does something by hand, and the opposite at once, and waits until the core has it.
+func (n *network) undo(ctx context.Context, runs int, action, opposite string) (s sample, err error) {
+	for range runs {
+		n.hints.forget()
+		if err := n.hand(ctx, action)(); err != nil {
+			return s, err
+		}
+		began, err := n.hints.next(ctx)
+		if err != nil {
+			return s, err
+		}
+		if err := errors.Join(n.hand(ctx, opposite)(), n.quiet(ctx)); err != nil {
+			return s, err
+		}
+		s.ms(n.lastAtCore(began).Sub(began))
+	}
+	return s, nil
 }
 
 // flushed deletes the kernel's nexthop objects under FRR, which does not notice.
@@ -165,6 +206,9 @@ func (b *bench) flushed(ctx context.Context, n *network, r *report) error {
 	s, err := b.vouches(ctx, n, sensitive("route"))
 	if err != nil {
 		return err
+	}
+	if err := n.quiet(ctx); err != nil {
+		return errors.Join(err, s.proc.Stop())
 	}
 	var x reaction
 	for range b.few() {
@@ -179,6 +223,9 @@ func (b *bench) flushed(ctx context.Context, n *network, r *report) error {
 			break
 		}
 		if _, err = n.atCore(ctx, began, 1, true); err != nil {
+			break
+		}
+		if err = n.quiet(ctx); err != nil {
 			break
 		}
 	}
@@ -217,15 +264,18 @@ func watched() service {
 // back: on lo, and as the core's next hop.
 type cycle struct{ died, off, gone, born, on, back time.Time }
 
-// die kills unbound at some moment between two rounds, and starts it when the core has taken it out.
-func (n *network) die(ctx context.Context) (c cycle, err error) {
+// moment waits until OSPF is quiet, and on to some moment between two rounds of checks.
+func (n *network) moment(ctx context.Context) error {
 	if err := n.quiet(ctx); err != nil {
-		return c, err
+		return err
 	}
-	select {
-	case <-ctx.Done():
-		return c, ctx.Err()
-	case <-time.After(rand.N(time.Second)):
+	return pause(ctx, rand.N(time.Second))
+}
+
+// die kills unbound, and starts it when the core has taken the node out.
+func (n *network) die(ctx context.Context) (c cycle, err error) {
+	if err := n.moment(ctx); err != nil {
+		return c, err
 	}
 	c.died = time.Now()
 	if err := n.node.Resolver().Kill(); err != nil {
@@ -237,7 +287,7 @@ func (n *network) die(ctx context.Context) (c cycle, err error) {
 	if c.gone, err = n.atCore(ctx, c.died, 1, false); err != nil {
 		return c, err
 	}
-	if err := n.quiet(ctx); err != nil {
+	if err := n.moment(ctx); err != nil {
 		return c, err
 	}
 	if err := n.node.StartUnbound(ctx); err != nil {

@@ -25,7 +25,7 @@ func TestAddAndDelAddress(t *testing.T) {
 		for _, iface := range []string{"lo", "eth0"} {
 			before := addresses(t)
 			for range 2 { // the second is idempotent
-				if err := AddAddress(iface, p); err != nil {
+				if err := addAddress(iface, p); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -34,7 +34,7 @@ func TestAddAndDelAddress(t *testing.T) {
 				t.Errorf("after adding %s to %s (-want +got):\n%s", p, iface, diff)
 			}
 			for range 2 {
-				if err := DelAddress(iface, p); err != nil {
+				if err := delAddress(iface, p); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -51,7 +51,7 @@ func TestDelAddressLeavesOtherLengthsAndPeers(t *testing.T) {
 		"addr add 10.53.53.53/32 dev eth0", "addr add fd53::53/64 dev lo nodad")
 	before := addresses(t)
 	for _, p := range []netip.Prefix{vip4, vip6} {
-		if err := DelAddress("lo", p); err != nil {
+		if err := delAddress("lo", p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,16 +63,16 @@ func TestDelAddressLeavesOtherLengthsAndPeers(t *testing.T) {
 func TestAddAddressBesideOtherLength(t *testing.T) {
 	twoPairs(t)
 	ip(t, "addr add 10.53.53.53/24 dev lo", "addr add fd53::53/64 dev lo nodad")
-	if err := AddAddress("lo", vip4); err != nil {
+	if err := addAddress("lo", vip4); err != nil {
 		t.Errorf("IPv4 has the same address with two lengths: %v", err)
 	}
-	err := AddAddress("lo", vip6)
+	err := addAddress("lo", vip6)
 	wantError(t, err, routers.ErrRefused, `address fd53::53/128 on interface "lo"`, "fd53::53/64", "take that one away")
 }
 
 func TestAddressRefusals(t *testing.T) {
 	rtnltest.New(t)
-	for name, change := range map[string]func(string, netip.Prefix) error{"add": AddAddress, "del": DelAddress} {
+	for name, change := range map[string]func(string, netip.Prefix) error{"add": addAddress, "del": delAddress} {
 		err := change("nosuch0", vip4)
 		wantError(t, err, routers.ErrRefused, `address 10.53.53.53/32 on interface "nosuch0"`, "no such interface", "create it")
 		if t.Failed() {
@@ -80,7 +80,7 @@ func TestAddressRefusals(t *testing.T) {
 		}
 	}
 	dropCapabilities(t)
-	for _, change := range []func(string, netip.Prefix) error{AddAddress, DelAddress} {
+	for _, change := range []func(string, netip.Prefix) error{addAddress, delAddress} {
 		wantError(t, change("lo", vip4), routers.ErrRefused, "10.53.53.53/32", `"lo"`, "CAP_NET_ADMIN")
 	}
 }
@@ -110,7 +110,7 @@ func TestAddressOfDownInterface(t *testing.T) {
 	ns := twoPairs(t)
 	ip(t, "link set eth1 down")
 	for _, p := range []netip.Prefix{vip4, vip6} {
-		if err := AddAddress("eth1", p); err != nil {
+		if err := addAddress("eth1", p); err != nil {
 			t.Fatal(err)
 		}
 		os, err := ObserveAddresses(t.Context(), "eth1", []netip.Prefix{p})
@@ -142,11 +142,11 @@ func TestDADFailedIsReplaced(t *testing.T) {
 	if err != nil || os[0].Stage != routers.Configured || !strings.Contains(os[0].Detail, "another host") {
 		t.Errorf("observed %+v, %v; want configured, and why", os, err)
 	}
-	if err := AddAddress("eth0", vip6); err != nil {
+	if err := addAddress("eth0", vip6); err != nil {
 		t.Fatal(err)
 	}
 	if got := state(); !got.Usable() || !got.Prefix.IsValid() {
-		t.Errorf("after AddAddress: %+v, want it usable", got)
+		t.Errorf("after addAddress: %+v, want it usable", got)
 	}
 }
 

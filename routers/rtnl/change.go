@@ -14,32 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AddAddress puts the address of p with p's length on an interface, with scope global and, for
-// IPv6, without duplicate address detection: an anycast address is on other hosts too. It is
-// idempotent; an address that failed duplicate address detection is replaced. It returns within a
-// second. The error wraps routers.ErrRefused when the kernel said no, routers.ErrUnavailable when
-// it did not answer.
-func AddAddress(iface string, p netip.Prefix) error {
-	return changeAddress(context.Background(), iface, p, (*conn).add)
-}
-
-// DelAddress takes the address of p with exactly p's length from an interface. It is idempotent:
-// an address that is not there is no error. Otherwise it is as AddAddress.
-func DelAddress(iface string, p netip.Prefix) error {
-	return changeAddress(context.Background(), iface, p, (*conn).del)
-}
-
 // A step changes one address of an interface.
 type step func(c *conn, ctx context.Context, l link, p netip.Prefix) error
-
-func changeAddress(ctx context.Context, iface string, p netip.Prefix, do step) error {
-	c, err := dial()
-	if err != nil {
-		return fmt.Errorf("address %s on interface %q: %w: %w", p, iface, routers.ErrUnavailable, err)
-	}
-	defer c.close()
-	return c.changeAddress(ctx, iface, p, do)
-}
 
 // changeAddress finds the interface anew for each change: it may have been made again meanwhile,
 // with another index.
@@ -54,7 +30,9 @@ func (c *conn) changeAddress(ctx context.Context, iface string, p netip.Prefix, 
 	return nil
 }
 
-// add is idempotent. For IPv6 the kernel says EEXIST of an address whatever its length and its
+// add puts the address of p with p's length on an interface, with scope global and, for IPv6, without
+// duplicate address detection: an anycast address is on other hosts too. One that failed duplicate
+// address detection is replaced. It is idempotent. For IPv6 the kernel says EEXIST of an address whatever its length and its
 // state, so that has to be looked at; for IPv4 it says so only of exactly this one.
 func (c *conn) add(ctx context.Context, l link, p netip.Prefix) error {
 	flags := unix.NLM_F_CREATE | unix.NLM_F_EXCL
