@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// stopPatience is how long the stop may take to withdraw what on_stop = "withdraw" asks for.
+	// stopPatience is how long the stop may take to withdraw what on_stop = "withdraw" asks for. With
+	// "keep" a withdraw that is under way has applyPatience.
 	stopPatience = 10 * time.Second
 	// beatLimit is how long a loop may be without progress before the watchdog is no longer fed.
 	beatLimit = 8 * time.Second
@@ -46,7 +47,6 @@ type Agent struct {
 	router  routers.Router
 	beats   *systemd.Beats
 	runners *runners
-	tasks   tasks
 	read    chan struct{} // closed after the router was read once
 	onRead  sync.Once
 }
@@ -84,20 +84,33 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	loaded, err := state.Load(a.cfg.Agent.StateFile, clock)
 	a.core.start(loaded, err)
+	watchdog.Late, watchdog.Failed = a.core.onLate, a.untold
+	// The control socket's lock is what keeps a second agent away, so that is given up last.
+	open, shut := context.WithCancel(context.WithoutCancel(ctx))
+	defer shut()
+	door := tasks{failed: a.core.onTaskFailed, works: a.core.onTaskWorks}
+	door.start(open, loop{name: "control socket", run: server.Serve})
+	a.work(ctx, a.loops(keeper, watchdog))
+	shut()
+	door.wg.Wait()
+	return nil
+}
+
+// work runs the loops and the checks until ctx ends, and then stops them in order.
+func (a *Agent) work(ctx context.Context, loops []Task) {
 	work, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	watchdog.Late, watchdog.Failed = a.core.onLate, a.untold
-	for _, t := range a.loops(server, keeper, watchdog) {
-		a.tasks.start(work, t)
+	ts := tasks{failed: a.core.onTaskFailed, works: a.core.onTaskWorks}
+	for _, t := range loops {
+		ts.start(work, t)
 	}
 	for _, sc := range a.cfg.Services {
 		a.runners.start(work, sc, 0)
 	}
-	a.serve(ctx, work)
+	a.serve(ctx, work, ts.ready(work))
 	a.stop(work)
 	end()
-	a.tasks.wg.Wait()
-	return nil
+	ts.wg.Wait()
 }
 
 // wire makes the core and the reconciler and connects them.
@@ -117,15 +130,13 @@ func (a *Agent) wire() *state.Keeper {
 		b := a.beats.Register(name, beatLimit)
 		return b.Beat, b.Close
 	}}
-	a.tasks.failed = c.onTaskFailed
 	return keeper
 }
 
 // loops lists what runs beside the checks.
-func (a *Agent) loops(server *control.Server, keeper *state.Keeper, watchdog *systemd.Watchdog) []Task {
+func (a *Agent) loops(keeper *state.Keeper, watchdog *systemd.Watchdog) []Task {
 	return []Task{
 		loop{name: "reconcile", run: a.recon.Run, ready: a.read},
-		loop{name: "control", run: server.Serve},
 		loop{name: "state file", run: keeper.Run},
 		loop{name: "clock", run: a.runClock},
 		loop{name: "status", run: a.runStatus},
@@ -140,8 +151,7 @@ func (a *Agent) report(r reconcile.Report) {
 }
 
 // serve tells that all is ready once it is, and reloads when asked, until ctx ends.
-func (a *Agent) serve(ctx, work context.Context) {
-	ready := a.read
+func (a *Agent) serve(ctx, work context.Context, ready <-chan struct{}) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -153,30 +163,34 @@ func (a *Agent) serve(ctx, work context.Context) {
 		case <-a.deps.Hangup:
 			a.notify(a.deps.Notifier.Reloading)
 			a.reload(work)
-			a.notify(a.deps.Notifier.Ready)
+			if ready == nil {
+				a.notify(a.deps.Notifier.Ready)
+			}
 		}
 	}
 }
 
-// stop ends the checks, and withdraws what is to be withdrawn, which is read back before it returns
-// unless that takes longer than stopPatience.
+// stop withdraws what is to be withdrawn, ends the checks, and returns when every withdraw was read
+// back, or when that takes too long.
 func (a *Agent) stop(work context.Context) {
-	a.notify(a.deps.Notifier.Stopping)
-	a.notify(func() error { return a.deps.Notifier.ExtendTimeout(stopPatience + 5*time.Second) })
-	a.runners.stopAll()
-	if !a.core.beginStop() {
-		return
+	patience := applyPatience
+	if a.core.beginStop() {
+		patience = stopPatience
 	}
-	ctx, cancel := context.WithTimeout(work, stopPatience)
+	a.notify(a.deps.Notifier.Stopping)
+	a.notify(func() error { return a.deps.Notifier.ExtendTimeout(patience + 5*time.Second) })
+	a.runners.stopAll()
+	ctx, cancel := context.WithTimeout(work, patience)
 	defer cancel()
-	for !a.core.stopped() {
+	for {
 		changed := a.core.store.Changed()
-		if a.core.stopped() {
-			break
+		left := a.core.unfinished()
+		if len(left) == 0 {
+			return
 		}
 		select {
 		case <-ctx.Done():
-			a.core.onStopFailed()
+			a.core.onStopFailed(left, patience)
 			return
 		case <-changed:
 		}

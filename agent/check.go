@@ -62,7 +62,7 @@ func checkService(ctx context.Context, sc *config.Service, out *cli.CheckedServi
 	}
 	results := checks.Once(ctx, probes)
 	out.Outcome = evaluate(sc, results)
-	records := checkRecords(*sc, nil)
+	records := checkRecords(*sc)
 	for i, res := range results {
 		k := records[i]
 		k.Target = state.Clean(probes[i].Checker.String())

@@ -76,7 +76,7 @@ func (c *core) settle(now time.Time) {
 		c.endDrain(s, now)
 		c.decide(s, now)
 		for _, p := range s.managed() {
-			desired[p] = s.wants(p, c.stage(p))
+			desired[p] = s.wants(p, c.last(p))
 		}
 	}
 	if c.desired == nil || !maps.Equal(c.desired, desired) {
@@ -95,9 +95,6 @@ func (c *core) settle(now time.Time) {
 func (c *core) decide(s *service, now time.Time) {
 	old := s.decision
 	s.decision = decide.Decide(s.input(), now)
-	if s.stopping {
-		s.decision = stopDecision()
-	}
 	if old.Reasons != nil && old.Want == s.decision.Want {
 		return
 	}
@@ -149,7 +146,7 @@ func (c *core) toSave() state.Saved {
 	defer c.mu.Unlock()
 	s := state.Saved{Place: place(c.cfg.Router), Services: map[string]state.SavedService{}, Events: c.store.Events(0)}
 	for name, sv := range c.services {
-		s.Services[name] = state.SavedService{Prefixes: slices.Clone(sv.managed()), State: sv.st, Booted: sv.booted, Drain: sv.drain}
+		s.Services[name] = state.SavedService{Prefixes: slices.Clone(sv.managed()), State: sv.st, Unrisen: sv.unrisen, Drain: sv.drain}
 	}
 	return s
 }
@@ -164,11 +161,12 @@ func (c *core) prefix(p netip.Prefix) *prefix {
 	return ps
 }
 
-func (c *core) stage(p netip.Prefix) routers.Stage {
+// last gives what is known of p; nothing, when it is new.
+func (c *core) last(p netip.Prefix) prefix {
 	if ps := c.seen[p]; ps != nil {
-		return ps.Stage
+		return *ps
 	}
-	return routers.Unknown
+	return prefix{}
 }
 
 func decidingRule(d decide.Decision) string {
@@ -187,10 +185,4 @@ func deciding(d decide.Decision) decide.Reason {
 		}
 	}
 	return decide.Reason{}
-}
-
-// stopDecision is what on_stop = "withdraw" asks for while the agent stops.
-func stopDecision() decide.Decision {
-	return decide.Decision{Want: routers.Withdrawn, Reasons: []decide.Reason{
-		{Rule: "stop", Applies: true, Decides: true, Text: `vouch stops, and on_stop is "withdraw"`}}}
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"slices"
@@ -171,46 +172,6 @@ func TestUnknownKeepsWhatIs(t *testing.T) {
 	})
 }
 
-func TestPrefixesOfARemovedServiceLeave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(loadedUp(true, vip, vip2), resolver(vip))
-		b.wanted(t, vip2, routers.Withdrawn)
-		b.reads(routers.Advertised)
-		b.onReload(&config.Config{})
-		b.wanted(t, vip, routers.Withdrawn)
-		b.wanted(t, vip2, routers.Withdrawn)
-		if !b.store.Snapshot().Services[0].Removed {
-			t.Error("the snapshot does not show it as removed")
-		}
-		b.reads(routers.Absent)
-		if n := len(b.services) + len(b.wants[len(b.wants)-1]); n != 0 {
-			t.Errorf("%d services and prefixes are left", n)
-		}
-	})
-}
-
-func TestReloadKeepsHistoryAndMovesPrefixes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(loadedUp(true, vip, vip2), resolver(vip, vip2))
-		b.reads(routers.Advertised)
-		b.round(nil)
-		b.round(nil)
-		changed := resolver(vip)
-		changed.Health.Fall = 5
-		other := resolver(vip2)
-		other.Name = "other"
-		stop, start := b.onReload(&config.Config{Services: []config.Service{other, changed}})
-		if !slices.Equal(stop, []string{"other", "resolver"}) || len(start) != 2 {
-			t.Errorf("stop %v, start %d", stop, len(start))
-		}
-		b.wanted(t, vip, routers.Announced)
-		b.wanted(t, vip2, routers.Keep) // the other service's now, of which nothing is known
-		if stop, _ := b.onReload(&config.Config{Services: []config.Service{other, changed}}); len(stop) != 0 {
-			t.Errorf("a reload of the same stops %v", stop)
-		}
-	})
-}
-
 func TestDrainOutranksAndEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(loadedUp(true, vip), resolver(vip))
@@ -255,20 +216,103 @@ func TestStopWithdrawsWhatItShould(t *testing.T) {
 			t.Fatal("nothing to withdraw")
 		}
 		b.wanted(t, vip, routers.Withdrawn)
-		if b.stopped() {
-			t.Error("stopped while it is still read advertised")
+		left := func(when string, want ...netip.Prefix) {
+			t.Helper()
+			if got := b.unfinished(); !slices.Equal(got, want) {
+				t.Errorf("%s: unfinished %v, want %v", when, got, want)
+			}
 		}
+		left("nothing read yet", vip)
 		b.reads(routers.Unknown)
-		if b.stopped() {
-			t.Error("stopped while the table cannot be read")
+		left("the table cannot be read", vip)
+		old := reconcile.Report{Desired: b.desired, Observations: []routers.Observation{{Prefix: vip, Stage: routers.Absent}},
+			Outstanding: map[netip.Prefix]reconcile.Outstanding{vip: {Doing: reconcile.Withdrawing}}}
+		b.onReport(old)
+		left("absent, but the withdraw is still under way", vip)
+		b.reads(routers.Absent)
+		left("read absent")
+	})
+}
+
+// A withdraw under way is seen through whatever on_stop says.
+func TestStopSeesAWithdrawThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(loadedUp(true, vip), resolver(vip))
+		b.reads(routers.Advertised)
+		b.round(errDown)
+		b.round(errDown)
+		if b.beginStop() {
+			t.Error(`it has on_stop = "keep"`)
+		}
+		if got := b.unfinished(); !slices.Equal(got, []netip.Prefix{vip}) {
+			t.Errorf("unfinished: %v", got)
 		}
 		b.reads(routers.Absent)
-		if !b.stopped() {
-			t.Error("not stopped though it is read absent")
+		if got := b.unfinished(); len(got) > 0 {
+			t.Errorf("unfinished: %v", got)
 		}
 	})
 }
 
+// A prefix that is being withdrawn goes on being withdrawn when it comes to a service of which
+// nothing is known yet; and the drain of a service that comes back before it has left stays.
+// A removed prefix is forgotten only when nothing is under way any more: an absent that was read
+// before an announce came through proves nothing.
+// Rounds that are not counted confirm nothing: two events of one moment are one round.
+func TestOnlyCountedRoundsConfirm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(loadedUp(true, vip), resolver(vip))
+		b.reads(routers.Absent)
+		time.Sleep(time.Second)
+		for range 5 {
+			now := time.Now()
+			b.onRound("resolver", 0, checks.Round{Start: now, Results: []checks.Result{{Start: now}}})
+			time.Sleep(time.Millisecond)
+		}
+		b.wanted(t, vip, routers.Keep)
+		b.round(nil)
+		b.wanted(t, vip, routers.Announced)
+		if why := deciding(b.services["resolver"].decision).Text; strings.Contains(why, "restarted") {
+			t.Errorf("confirmed, and still told: %s", why)
+		}
+	})
+}
+
+// A check that hangs for longer than any pause between rounds still brings the service down.
+func TestSilentDeathWithALongTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, err := config.Parse("long.toml", []byte(`[router]
+daemon = "kernel"
+[service.resolver]
+prefixes = ["10.53.53.53/32"]
+[service.resolver.check.plugin]
+type = "exec"
+command = ["/bin/true"]
+timeout = "1m"
+`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := newBench(loadedUp(true, vip), cfg.Services[0])
+		b.reads(routers.Advertised)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		r := checks.NewRunner("resolver", []checks.Probe{{Name: "plugin", Checker: silent{}, Timeout: time.Minute}}, time.Second, nil,
+			func(_ context.Context, round checks.Round) time.Duration { return b.onRound("resolver", 0, round) })
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		b.wanted(t, vip, routers.Withdrawn)
+	})
+}
+
+// silent is a check that gets no answer.
+type silent struct{}
+
+func (silent) Check(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+func (silent) String() string                  { return "silent" }
+
+// A check that was made to probe something else knows nothing of it yet.
 // Transitions are told once: a steady state tells nothing, whatever rounds and readings come in.
 func TestEventsAreTransitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

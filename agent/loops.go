@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,19 +117,49 @@ func (c *core) onLate(name string) {
 		Text: "no progress in " + name + "; the watchdog is not fed"}))
 }
 
-// onTaskFailed takes in that a task failed; it is started again.
+// onTaskFailed takes in that a task failed; it is started again. The same failure is told once.
 func (c *core) onTaskFailed(name string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.event(state.Event{Level: "error", Kind: state.KindTask, Reason: "failed", Text: name + ": " + state.Clean(err.Error()) + "; it is started again"})
+	text := name + ": " + state.Clean(err.Error()) + "; it is started again"
+	if c.problems[name] == text {
+		return
+	}
+	c.problem(name, text)
+	c.event(state.Event{Level: "error", Kind: state.KindTask, Reason: "failed", Text: text})
 }
 
-// onHintsLost takes in that a check's source of hints is lost; it polls until that is back.
-func (c *core) onHintsLost(service, check string, err error) {
+// onTaskWorks takes in that a task which had failed works again.
+func (c *core) onTaskWorks(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.event(state.Event{Level: "warn", Kind: state.KindTask, Service: service, Check: check, Reason: "hints",
-		Text: "is not told of changes until this ends, and polls: " + state.Clean(err.Error())})
+	c.problem(name, "")
+	c.event(state.Event{Level: "info", Kind: state.KindTask, Text: name + " works again"})
+}
+
+// onChecksBroken takes in that the checks of a service did not end as they should.
+func (c *core) onChecksBroken(service string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.event(state.Event{Level: "error", Kind: state.KindTask, Service: service, Reason: "checks", Text: state.Clean(err.Error())})
+}
+
+// onHints takes in that a check's source of hints is lost, so that it only polls, or with nil that it
+// is back. The same loss is told once.
+func (c *core) onHints(service, check string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	about := "hints of " + service + "/" + check
+	if err == nil {
+		c.problem(about, "")
+		c.event(state.Event{Level: "info", Kind: state.KindTask, Service: service, Check: check, Reason: "hints", Text: "is told of changes again"})
+		return
+	}
+	if c.problems[about] == "" {
+		c.event(state.Event{Level: "warn", Kind: state.KindTask, Service: service, Check: check, Reason: "hints",
+			Text: "is not told of changes until this ends, and polls: " + state.Clean(err.Error())})
+	}
+	c.problem(about, service+"/"+check+" is not told of changes and only polls: "+state.Clean(err.Error()))
 }
 
 // onReady takes in that all loops run and the router was read once.
@@ -148,7 +180,8 @@ func (c *core) onTarget(name string, generation, i int, target string) {
 	}
 }
 
-// beginStop starts the stop and says whether anything is to be withdrawn.
+// beginStop starts the stop, and says whether there are services with on_stop = "withdraw": they are
+// withdrawn from now on.
 func (c *core) beginStop() (withdraws bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,36 +199,28 @@ func (c *core) beginStop() (withdraws bool) {
 	return withdraws
 }
 
-// stopped tells whether all that had to be withdrawn was read absent.
-func (c *core) stopped() bool {
+// unfinished gives the prefixes that ought to be withdrawn and were not read so yet. Whatever on_stop
+// says, a withdraw that was begun is seen through.
+func (c *core) unfinished() []netip.Prefix {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.current {
-		return false
-	}
-	for _, s := range c.services {
-		if !s.stopping {
-			continue
-		}
-		for _, p := range s.managed() {
-			if c.stage(p) != routers.Absent {
-				return false
-			}
+	var ps []netip.Prefix
+	for p, want := range c.desired {
+		if last := c.last(p); want == routers.Withdrawn && (!c.current || !last.gone()) {
+			ps = append(ps, p)
 		}
 	}
-	return true
+	slices.SortFunc(ps, netip.Prefix.Compare)
+	return ps
 }
 
-// onStopFailed takes in that the withdraw could not be verified in time.
-func (c *core) onStopFailed() {
+// onStopFailed takes in that withdraws could not be verified in time.
+func (c *core) onStopFailed(ps []netip.Prefix, patience time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, s := range c.services {
-		for _, p := range s.managed() {
-			if st := c.stage(p); s.stopping && st != routers.Absent {
-				c.event(state.Event{Level: "error", Kind: state.KindStop, Service: s.name, Prefix: p.String(), Reason: st.String(),
-					Text: fmt.Sprintf("still read %s when vouch ended, %s after the withdraw was asked for", st, stopPatience)})
-			}
-		}
+	for _, p := range ps {
+		last := c.last(p)
+		c.event(state.Event{Level: "error", Kind: state.KindStop, Service: c.ownerOf(p), Prefix: p.String(), Reason: last.Stage.String(),
+			Text: fmt.Sprintf("ought to be withdrawn, and is still read %s when vouch ends, %s after it began to stop", last.Stage, patience)})
 	}
 }

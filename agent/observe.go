@@ -23,6 +23,10 @@ type prefix struct {
 	told      map[string]bool // errors already told in this divergence; nil: not diverged for long
 }
 
+// gone tells whether it was read absent after nothing was under way any more. An absent that is still
+// outstanding may be a reading from before an announce came through.
+func (ps *prefix) gone() bool { return ps.Stage == routers.Absent && ps.out == nil }
+
 // onReport takes in what the reconciler read and did.
 func (c *core) onReport(r reconcile.Report) {
 	c.mu.Lock()
@@ -136,7 +140,7 @@ func (c *core) dropLeft() {
 		return // an announce that was still under way may yet come through
 	}
 	for name, s := range c.services {
-		s.leaving = slices.DeleteFunc(s.leaving, func(p netip.Prefix) bool { return c.stage(p) == routers.Absent })
+		s.leaving = slices.DeleteFunc(s.leaving, func(p netip.Prefix) bool { last := c.last(p); return last.gone() })
 		if s.removed && len(s.leaving) == 0 {
 			delete(c.services, name)
 			c.dirty = true

@@ -29,9 +29,7 @@ func (a *Agent) reload(work context.Context) {
 		return
 	}
 	stop, start := a.core.onReload(cfg)
-	for _, name := range stop {
-		a.runners.stop(name)
-	}
+	a.runners.stop(stop...)
 	for _, s := range start {
 		a.runners.start(work, s.cfg, s.generation)
 	}
@@ -106,13 +104,13 @@ func (c *core) replace(s *service, sc config.Service) restart {
 	if s == nil || s.removed {
 		n := newService(sc)
 		if s != nil {
-			n.generation, n.leaving = s.generation, s.leaving
+			n.generation, n.leaving, n.drain = s.generation, s.leaving, s.drain
 		}
 		s = n
 		c.services[sc.Name] = s
 	} else {
 		s.leaving = append(s.leaving, s.cfg.Prefixes...)
-		s.cfg, s.checks = sc, checkRecords(sc, s.checks)
+		s.configure(sc)
 	}
 	s.generation++
 	return restart{cfg: sc, generation: s.generation}
@@ -122,7 +120,7 @@ func (c *core) replace(s *service, sc config.Service) restart {
 func (s *service) remove() {
 	s.leaving = s.managed()
 	s.removed = true
-	s.checks = nil
+	s.cfg.Checks, s.checks = nil, nil
 	s.generation++
 }
 

@@ -14,7 +14,7 @@ import (
 func (c *core) restore(l state.Loaded) {
 	c.store.Restore(l.Events)
 	for _, s := range c.services {
-		s.booted = !l.SameBoot
+		s.unrisen = !l.SameBoot
 	}
 	for name, saved := range l.Services {
 		s := c.services[name]
@@ -26,7 +26,7 @@ func (c *core) restore(l state.Loaded) {
 		}
 		s.drain = saved.Drain
 		if !s.removed {
-			s.st, s.booted = saved.State, saved.Booted
+			s.st, s.unrisen = saved.State, saved.Unrisen
 			s.restored = s.st.Verdict == health.Up
 		}
 		if !s.removed || len(s.leaving) > 0 {

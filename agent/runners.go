@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,7 +30,7 @@ type running struct {
 func (rs *runners) start(ctx context.Context, sc config.Service, generation int) {
 	probes, err := probesOf(sc)
 	if err != nil {
-		rs.core.onTaskFailed("checks of "+sc.Name, err)
+		rs.core.onChecksBroken(sc.Name, err)
 		return
 	}
 	for i, p := range probes {
@@ -41,37 +43,36 @@ func (rs *runners) start(ctx context.Context, sc config.Service, generation int)
 			return rs.core.onRound(sc.Name, generation, round)
 		})
 	r.Note = func(i int, res checks.Result) { rs.core.onNote(sc.Name, generation, i, res) }
-	r.Lost = func(i int, err error) { rs.core.onHintsLost(sc.Name, sc.Checks[i].Name, err) }
+	r.Lost = func(i int, err error) { rs.core.onHints(sc.Name, sc.Checks[i].Name, err) }
 	r.Beat = beat
 	ctx, cancel := context.WithCancel(ctx)
 	run := &running{cancel: cancel}
 	run.done.Go(func() {
 		defer forget()
-		ts := tasks{failed: rs.core.onTaskFailed}
-		ts.start(ctx, loop{name: "checks of " + sc.Name, run: r.Run})
-		ts.wg.Wait()
+		if err := r.Run(ctx); err != nil {
+			rs.core.onChecksBroken(sc.Name, err)
+		}
 	})
 	rs.byID[sc.Name] = run
 }
 
-// stop ends the checks of a service and waits for them.
-func (rs *runners) stop(name string) {
-	if run := rs.byID[name]; run != nil {
-		run.cancel()
-		run.done.Wait()
-		delete(rs.byID, name)
+// stop ends the checks of services, all at once, and waits for them.
+func (rs *runners) stop(names ...string) {
+	for _, name := range names {
+		if run := rs.byID[name]; run != nil {
+			run.cancel()
+		}
+	}
+	for _, name := range names {
+		if run := rs.byID[name]; run != nil {
+			run.done.Wait()
+			delete(rs.byID, name)
+		}
 	}
 }
 
 // stopAll ends all checks and waits for them.
-func (rs *runners) stopAll() {
-	for _, run := range rs.byID {
-		run.cancel()
-	}
-	for name := range rs.byID {
-		rs.stop(name)
-	}
-}
+func (rs *runners) stopAll() { rs.stop(slices.Collect(maps.Keys(rs.byID))...) }
 
 // probesOf makes the checkers of a service.
 func probesOf(sc config.Service) ([]checks.Probe, error) {

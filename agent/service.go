@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"time"
 
@@ -23,9 +24,9 @@ type service struct {
 	removed    bool           // no longer configured at all
 	stopping   bool           // the agent stops and this service withdraws
 
-	booted   bool // no verdict yet since the boot
+	unrisen  bool // no verdict yet since the boot
 	restored bool // the verdict is of an earlier run, and not yet confirmed by rounds of this one
-	confirms int  // good rounds of this run while restored
+	confirms int  // good rounds of this run, in a row, that counted
 
 	st     health.State
 	rounds uint64
@@ -36,23 +37,31 @@ type service struct {
 }
 
 func newService(cfg config.Service) *service {
-	return &service{name: cfg.Name, cfg: cfg, checks: checkRecords(cfg, nil)}
+	return &service{name: cfg.Name, cfg: cfg, checks: checkRecords(cfg)}
 }
 
-// checkRecords gives a record for each check of cfg, going on with those of old that have the same
-// name and type.
-func checkRecords(cfg config.Service, old []state.Check) []state.Check {
+// checkRecords gives an empty record for each check of cfg.
+func checkRecords(cfg config.Service) []state.Check {
 	cs := make([]state.Check, len(cfg.Checks))
 	for i, cc := range cfg.Checks {
 		cs[i] = state.Check{Name: cc.Name, Type: cc.Type, OnFail: cc.OnFail, Group: cc.Group}
-		for _, o := range old {
-			if o.Name == cc.Name && o.Type == cc.Type {
-				o.OnFail, o.Group = cc.OnFail, cc.Group
-				cs[i] = o
+	}
+	return cs
+}
+
+// configure gives the service another configuration. The records of checks that probe the same thing
+// as before go on.
+func (s *service) configure(cfg config.Service) {
+	records := checkRecords(cfg)
+	for i, cc := range cfg.Checks {
+		for j, old := range s.cfg.Checks {
+			if old.Name == cc.Name && reflect.DeepEqual(old.Spec, cc.Spec) {
+				records[i] = s.checks[j]
+				records[i].OnFail, records[i].Group = cc.OnFail, cc.Group
 			}
 		}
 	}
-	return cs
+	s.cfg, s.checks = cfg, records
 }
 
 // managed gives all prefixes that are this service's, those that are leaving too.
@@ -63,25 +72,29 @@ func (s *service) managed() []netip.Prefix {
 	return slices.Concat(s.cfg.Prefixes, s.leaving)
 }
 
-// wants says what one prefix ought to be. After a restart of the agent an up verdict of the earlier
-// run keeps what is announced, but announces nothing anew until rounds of this run confirm it: the
-// service may have died since.
-func (s *service) wants(p netip.Prefix, stage routers.Stage) routers.Want {
+// wants says what one prefix ought to be, given what it was last read and wanted to be. After a
+// restart of the agent an up verdict of the earlier run keeps what is announced, but announces nothing
+// anew until rounds of this run confirm it: the service may have died since. A withdraw that was begun
+// is not given up because the prefix has come to a service of which nothing is known yet.
+func (s *service) wants(p netip.Prefix, last prefix) routers.Want {
 	switch {
 	case slices.Contains(s.leaving, p):
 		return routers.Withdrawn
-	case s.restored && s.decision.Want == routers.Announced && stage < routers.Configured:
+	case s.restored && s.decision.Want == routers.Announced && last.Stage < routers.Configured:
 		return routers.Keep
+	case s.decision.Want == routers.Keep && last.want == routers.Withdrawn && !last.gone():
+		return routers.Withdrawn
 	}
 	return s.decision.Want
 }
 
 // input gives all that the decision rests on.
 func (s *service) input() decide.Input {
-	in := decide.Input{Verdict: s.st.Verdict, Removed: s.removed, Booted: s.booted, Drain: s.drain, State: s.st, Rules: s.cfg.Health}
-	for _, c := range s.checks {
+	in := decide.Input{Verdict: s.st.Verdict, Stopping: s.stopping, Removed: s.removed, Unrisen: s.unrisen, Restored: s.restored,
+		Drain: s.drain, State: s.st, Rules: s.cfg.Health}
+	for i, c := range s.checks {
 		switch {
-		case c.OnFail == "warn":
+		case !s.cfg.Checks[i].Counts():
 		case c.Status == checks.Failed:
 			in.Failing = append(in.Failing, c.Name+" failed: "+c.Text())
 		case c.Status == checks.Unknown:
@@ -95,7 +108,7 @@ func (s *service) input() decide.Input {
 func evaluate(cfg *config.Service, results []checks.Result) health.Outcome {
 	ms := make([]health.Member, len(results))
 	for i, r := range results {
-		ms[i] = health.Member{Group: cfg.Checks[i].Group, Status: r.Status(), Counts: cfg.Checks[i].OnFail != "warn"}
+		ms[i] = health.Member{Group: cfg.Checks[i].Group, Status: r.Status(), Counts: cfg.Checks[i].Counts()}
 	}
 	return health.Evaluate(cfg.Require, cfg.Groups, ms)
 }
@@ -115,7 +128,7 @@ func (c *core) onRound(name string, generation int, r checks.Round) time.Duratio
 	outcome := evaluate(&s.cfg, r.Results)
 	old := s.st
 	s.st = s.cfg.Health.Step(old, r.Start, outcome)
-	s.confirm(old.Verdict, outcome)
+	s.confirm(old, r.Start, outcome)
 	if s.st.Verdict != old.Verdict {
 		c.onVerdict(s, old.Verdict)
 	}
@@ -124,32 +137,44 @@ func (c *core) onRound(name string, generation int, r checks.Round) time.Duratio
 	return next
 }
 
-// confirm ends what is special about the time before this run's own rounds decide.
-func (s *service) confirm(old health.Verdict, o health.Outcome) {
-	switch o {
-	case health.Good:
-		s.confirms++
-	case health.Bad:
+// confirm ends what is special about the time before this run's own rounds decide. Only rounds that
+// were counted confirm.
+func (s *service) confirm(old health.State, start time.Time, o health.Outcome) {
+	switch {
+	case o == health.Bad:
 		s.confirms = 0
+	case o == health.Good && s.st.LastCounted.Equal(start):
+		s.confirms++
 	}
-	if s.st.Verdict != old || s.confirms >= s.cfg.Health.Rise {
+	if s.st.Verdict != old.Verdict || s.confirms >= s.cfg.Health.Rise {
 		s.restored = false
 	}
 	if s.st.Verdict != health.Unknown {
-		s.booted = false
+		s.unrisen = false
 	}
 }
 
 func (c *core) onVerdict(s *service, old health.Verdict) {
-	level, why := "info", fmt.Sprintf("%d good rounds in a row", s.st.Good)
+	level, why := "info", rounds(s.st.Good, "good")
 	if s.st.Verdict == health.Down {
-		level, why = "warn", fmt.Sprintf("%d bad rounds in a row", s.st.Bad)
-		for _, f := range s.input().Failing {
+		level, why = "warn", rounds(s.st.Bad, "bad")
+		if since := s.st.UnknownSince; !since.IsZero() {
+			why = "undecided for " + s.st.LastRound.Sub(since).Round(time.Millisecond).String()
+		}
+		in := s.input()
+		for _, f := range slices.Concat(in.Failing, in.Unknown) {
 			why += "; " + f
 		}
 	}
 	c.event(state.Event{Level: level, Kind: state.KindVerdict, Service: s.name,
 		Text: fmt.Sprintf("%s (was %s): %s", s.st.Verdict, old, why)})
+}
+
+func rounds(n int, kind string) string {
+	if n == 1 {
+		return "1 " + kind + " round"
+	}
+	return fmt.Sprintf("%d %s rounds in a row", n, kind)
 }
 
 // onNote takes in a result that belongs to no round.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -47,21 +48,23 @@ var closed = func() <-chan struct{} { ch := make(chan struct{}); close(ch); retu
 // tasks runs Tasks side by side and starts again what fails.
 type tasks struct {
 	failed func(name string, err error) // told each time one fails
+	works  func(name string)            // told when one that failed has worked for a while
 	wg     sync.WaitGroup
+	all    []Task
 }
 
 // start runs t until ctx ends.
 func (ts *tasks) start(ctx context.Context, t Task) {
+	ts.all = append(ts.all, t)
 	ts.wg.Go(func() {
-		rest := restMin
-		for {
+		for rest, first := restMin, true; ; rest, first = min(2*rest, restMax), false {
 			began := time.Now()
-			err := t.Run(ctx)
+			err := ts.once(ctx, t, !first)
 			if ctx.Err() != nil {
 				return
 			}
 			if err == nil {
-				err = fmt.Errorf("ended by itself")
+				err = errors.New("ended by itself")
 			}
 			ts.failed(t.String(), err)
 			if time.Since(began) > restMax {
@@ -72,7 +75,31 @@ func (ts *tasks) start(ctx context.Context, t Task) {
 				return
 			case <-time.After(rest):
 			}
-			rest = min(2*rest, restMax)
 		}
 	})
+}
+
+// once runs t to its end, and tells when it works again after a failure.
+func (ts *tasks) once(ctx context.Context, t Task, again bool) error {
+	if again {
+		fine := time.AfterFunc(restMin, func() { ts.works(t.String()) })
+		defer fine.Stop()
+	}
+	return t.Run(ctx)
+}
+
+// ready gives a channel that is closed once every task is ready.
+func (ts *tasks) ready(ctx context.Context) <-chan struct{} {
+	ch := make(chan struct{})
+	ts.wg.Go(func() {
+		for _, t := range ts.all {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.Ready():
+			}
+		}
+		close(ch)
+	})
+	return ch
 }

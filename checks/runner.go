@@ -48,7 +48,8 @@ type Runner struct {
 	// Note, if set, gets the results that came outside a round: of a probe which a round did not
 	// wait for, and of a hint that changed nothing.
 	Note func(probe int, r Result)
-	// Lost, if set, is told each time a probe's source of hints is lost. It is tried again by itself.
+	// Lost, if set, is told each time a probe's source of hints is lost, and with nil when hints come
+	// again. It is tried again by itself.
 	Lost func(probe int, err error)
 	// Beat, if set, is called at least once a second while the rounds make progress.
 	Beat func()
@@ -179,8 +180,9 @@ func (r *Runner) receive(ctx context.Context, m message) {
 	}
 	switch {
 	case m.watch:
-		if r.Lost != nil && !m.last {
-			r.Lost(m.task, m.err)
+		if !m.last {
+			t.deaf = true
+			r.lost(t, m.err)
 		}
 		return
 	case t.hung, ctx.Err() != nil: // counted as failed already; or broken off, which says nothing
@@ -209,9 +211,20 @@ func (r *Runner) take(ctx context.Context, t *task, res Result, event bool) {
 // nothing to compare with, and the first round reads all.
 func (r *Runner) heed() {
 	for _, t := range r.tasks {
-		if t.hinted.Swap(false) && (r.seq > 0 || r.round != nil) {
-			t.again = true
+		if !t.hinted.Swap(false) {
+			continue
 		}
+		if t.deaf {
+			t.deaf = false
+			r.lost(t, nil)
+		}
+		t.again = t.again || r.seq > 0 || r.round != nil
+	}
+}
+
+func (r *Runner) lost(t *task, err error) {
+	if r.Lost != nil {
+		r.Lost(t.index, err)
 	}
 }
 

@@ -24,6 +24,7 @@ type task struct {
 	reread  time.Time // when a hint was last followed
 	last    Result    // of the last run, if any
 	counted Status    // in the last round that had a result of it
+	deaf    bool      // its source of hints was lost, and none has come since
 	hinted  atomic.Bool
 }
 

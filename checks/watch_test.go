@@ -304,6 +304,34 @@ func TestWatchIsRestarted(t *testing.T) {
 	})
 }
 
+// A Watch that is back wakes at once, which ends the loss.
+func TestHintsComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKernel()
+		tries := 0
+		k.watch = func(ctx context.Context, wake func()) error {
+			if tries++; tries < 3 {
+				return errors.New("socket lost")
+			}
+			wake()
+			<-ctx.Done()
+			return nil
+		}
+		var told []string
+		r := NewRunner("s", []Probe{{Checker: k, Timeout: time.Second}}, time.Second, nil,
+			func(context.Context, Round) time.Duration { return time.Second })
+		r.Lost = func(_ int, err error) { told = append(told, fmt.Sprint(err)) }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if want := []string{"socket lost", "socket lost", "<nil>"}; !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	})
+}
+
 // A hint after the end, from a watcher that goes on, meets nobody and blocks nobody.
 func TestHintAfterEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -98,7 +98,7 @@ func TestUnreadableIsUnknown(t *testing.T) {
 // TestKnownFaultCountsMore has one family unread and the other without a route.
 func TestKnownFaultCountsMore(t *testing.T) {
 	c := &check{families: []rtnl.Family{rtnl.IPv4, rtnl.IPv6}, table: rtnl.MainTable}
-	unknown := c.failure(rtnl.IPv4, rtnl.Default{}, rtnl.ErrInterrupted)
+	unknown := c.failure(rtnl.IPv4, rtnl.Default{}, errors.New("interrupted"))
 	absent := c.failure(rtnl.IPv6, rtnl.Default{Text: "none"}, nil)
 	wantFailure(t, worse(unknown, absent), checks.ReasonAbsent, "ipv6: none")
 	wantFailure(t, worse(absent, unknown), checks.ReasonAbsent, "ipv6: none")

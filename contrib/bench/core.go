@@ -55,17 +55,16 @@ func (b *bench) drains(ctx context.Context, n *network, prefixes, runs int) (map
 		return nil, err
 	}
 	if _, err := n.atCore(ctx, began, prefixes, true); err != nil {
-		return nil, errors.Join(err, s.proc.Stop())
+		return nil, errors.Join(err, s.leave(ctx))
 	}
 	all := map[bool]*spread{false: {}, true: {}}
 	for i := range 2 * runs {
 		there := i%2 == 1
 		if err := n.drain(ctx, s, prefixes, there, all[there]); err != nil {
-			return nil, errors.Join(err, s.proc.Stop())
+			return nil, errors.Join(err, s.leave(ctx))
 		}
 	}
-	err = s.proc.Stop() // on_stop = "keep": the addresses stay
-	return all, errors.Join(err, n.byHand(ctx, n.node.Node, "del", n.Prefixes[:prefixes]))
+	return all, s.leave(ctx)
 }
 
 // drain drains or resumes the service once.

@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -136,7 +137,7 @@ func newBench(o options) (*bench, error) {
 	if o.runs < 1 {
 		return nil, fmt.Errorf("-runs %d: must be at least 1", o.runs)
 	}
-	if o.only != "" && !strings.Contains(" "+strings.Join(names(), " ")+" ", " "+o.only+" ") {
+	if o.only != "" && !slices.Contains(names(), o.only) {
 		return nil, fmt.Errorf("-only %s: no such part: name one of %s", o.only, strings.Join(names(), ", "))
 	}
 	program, err := exec.LookPath(o.vouch)

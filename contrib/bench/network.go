@@ -12,18 +12,16 @@ import (
 	"time"
 
 	"vouch/routers/lab"
-	"vouch/routers/rtnl"
 )
 
 // A network is the lab with what watches it. What is measured is on its first node; the second
 // announces all prefixes for good.
 type network struct {
 	*lab.AnycastLab
-	node  *lab.AnycastNode
-	core  []*lab.Follower // the core's next hops to each prefix
-	lo    *lab.Follower   // the addresses on the first node's lo
-	hints *hints          // the kernel's messages on the first node
-	stop  context.CancelFunc
+	node *lab.AnycastNode
+	core []*lab.Follower // the core's next hops to each prefix
+	lo   *lab.Follower   // the addresses on the first node's lo
+	stop context.CancelFunc
 }
 
 // open makes a network with a number of prefixes; it waits until all lead to the second node.
@@ -61,11 +59,8 @@ func (n *network) watch(ctx context.Context) (err error) {
 		}
 		n.core = append(n.core, f)
 	}
-	if n.lo, err = n.node.FollowAddresses(ctx, "lo"); err != nil {
-		return err
-	}
-	n.hints = hear(ctx, n.node.Node)
-	return nil
+	n.lo, err = n.node.FollowAddresses(ctx, "lo")
+	return err
 }
 
 // Close ends what watches and removes the network.
@@ -77,11 +72,7 @@ func (n *network) Close() error {
 	if n.lo != nil {
 		n.lo.Stop()
 	}
-	var err error
-	if n.hints != nil {
-		err = n.hints.wait()
-	}
-	return errors.Join(err, n.AnycastLab.Close())
+	return n.AnycastLab.Close()
 }
 
 // byHand adds or deletes ("add", "del") addresses on a node's lo as a script does it: by one ip.
@@ -126,46 +117,4 @@ func latest(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// hints notes when a node's kernel tells of changes.
-type hints struct {
-	times chan time.Time // the earliest not taken yet
-	done  chan error
-}
-
-// hear listens on a node until ctx ends.
-func hear(ctx context.Context, nd *lab.Node) *hints {
-	h := &hints{times: make(chan time.Time, 1), done: make(chan error, 1)}
-	go func() {
-		h.done <- nd.Do(func() error {
-			return rtnl.Watch(ctx, func() {
-				select {
-				case h.times <- time.Now():
-				default:
-				}
-			})
-		})
-	}()
-	return h
-}
-
-func (h *hints) wait() error { return <-h.done }
-
-// forget leaves out what was heard so far.
-func (h *hints) forget() {
-	select {
-	case <-h.times:
-	default:
-	}
-}
-
-// next gives when the first was heard since forget.
-func (h *hints) next(ctx context.Context) (time.Time, error) {
-	select {
-	case t := <-h.times:
-		return t, nil
-	case <-ctx.Done():
-		return time.Time{}, fmt.Errorf("no message of the kernel: %w", context.Cause(ctx))
-	}
 }

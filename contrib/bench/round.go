@@ -100,12 +100,12 @@ const pace = 20 * time.Millisecond
 
 // ownRounds runs a number of rounds through the Runner, all of which have to be good.
 func ownRounds(ctx context.Context, runs int) (c cost, err error) {
-	l, err := greet()
+	greeter, stop, err := greet()
 	if err != nil {
 		return c, err
 	}
-	defer l.Close()
-	probes, err := fourProbes(l.Addr().String())
+	defer stop()
+	probes, err := fourProbes(greeter)
 	if err != nil {
 		return c, err
 	}
@@ -155,13 +155,14 @@ func fourProbes(greeter string) (ps []checks.Probe, err error) {
 
 const greeting = "220 ready"
 
-// greet is a server that says something to whoever connects, until it is closed.
-func greet() (net.Listener, error) {
+// greet is a server that says something to whoever connects, until it is stopped.
+func greet() (address string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	go func() {
+	var serving sync.WaitGroup
+	serving.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
@@ -171,6 +172,6 @@ func greet() (net.Listener, error) {
 			_, _ = c.Write([]byte(greeting))
 			_ = c.Close()
 		}
-	}()
-	return l, nil
+	})
+	return l.Addr().String(), func() { _ = l.Close(); serving.Wait() }, nil
 }

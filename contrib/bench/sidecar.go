@@ -33,7 +33,7 @@ func configuration(dir, sockets string, services ...service) string {
 		for _, p := range s.prefixes {
 			quoted = append(quoted, fmt.Sprintf("%q", p.String()))
 		}
-		fmt.Fprintf(&b, "\n[service.%s]\nprefixes = [%s]\n%s\n%s", s.name, strings.Join(quoted, ", "), s.timing, s.checks)
+		fmt.Fprintf(&b, "\n[service.%s]\nprefixes = [%s]\n%s\n\n%s", s.name, strings.Join(quoted, ", "), s.timing, s.checks)
 	}
 	return b.String()
 }
@@ -51,17 +51,39 @@ func dnsCheck(service string) string {
 // A sidecar is vouch on the first node of a network.
 type sidecar struct {
 	program, socket string
+	net             *network
 	node            *lab.Node
 	proc            *lab.Proc
 }
 
-// vouches starts vouch and waits until all prefixes of its services are on lo.
+// leave stops vouch, and takes from lo what it leaves there: the next one is to begin with nothing.
+func (s *sidecar) leave(ctx context.Context) error {
+	if err := s.proc.Stop(); err != nil {
+		return err
+	}
+	var left []netip.Prefix
+	for _, a := range s.net.lo.Now().Addrs {
+		left = append(left, netip.PrefixFrom(a, a.BitLen()))
+	}
+	began := time.Now()
+	if err := s.net.byHand(ctx, s.node, "del", left); err != nil {
+		return err
+	}
+	_, err := s.net.lo.Await(ctx, began, func(on []netip.Addr) bool { return len(on) == 0 })
+	return err
+}
+
+// vouches starts vouch on a node that announces nothing and waits until all prefixes of its services
+// are on lo, and OSPF is quiet.
 func (b *bench) vouches(ctx context.Context, n *network, services ...service) (*sidecar, error) {
+	if on, err := n.node.Addresses("lo"); err != nil || len(on) > 0 {
+		return nil, errors.Join(err, fmt.Errorf("%v on lo before vouch is started", on))
+	}
 	dir, err := os.MkdirTemp(n.node.Dir(), "vouch-")
 	if err != nil {
 		return nil, err
 	}
-	s := &sidecar{program: b.vouch, socket: filepath.Join(dir, "control.sock"), node: n.node.Node}
+	s := &sidecar{program: b.vouch, socket: filepath.Join(dir, "control.sock"), net: n, node: n.node.Node}
 	file := filepath.Join(dir, "vouch.toml")
 	if err := os.WriteFile(file, []byte(configuration(dir, n.node.FRR.SocketDir(), services...)), 0o644); err != nil {
 		return nil, err
@@ -76,7 +98,10 @@ func (b *bench) vouches(ctx context.Context, n *network, services ...service) (*
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	if _, err = n.lo.Await(ctx, began, func(on []netip.Addr) bool { return len(on) >= want }); err != nil {
+	if _, err = n.lo.Await(ctx, began, func(on []netip.Addr) bool { return len(on) == want }); err == nil {
+		err = n.quiet(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w\n%s", err, s.proc.Log()), s.proc.Stop())
 	}
 	return s, nil
@@ -146,7 +171,7 @@ func (s *sidecar) verified(ctx context.Context, since time.Time, prefixes int, t
 func staged(es []event, since time.Time, prefixes int, stage routers.Stage) time.Time {
 	seen := map[string]bool{}
 	for _, e := range es {
-		if e.Kind != "stage" || e.Reason != stage.String() || e.Time.Before(since) || seen[e.Prefix] {
+		if e.Kind != "stage" || e.Reason != stage.String() || e.Time.Before(since) {
 			continue
 		}
 		if seen[e.Prefix] = true; len(seen) == prefixes {

@@ -43,7 +43,7 @@ func TestApplyAndObserve(t *testing.T) {
 		stage := map[routers.Want]routers.Stage{routers.Announced: r.Goal(), routers.Withdrawn: routers.Absent}[want]
 		wantStages(t, r, stage, vip4, vip6)
 	}
-	if diff := cmp.Diff(before, addresses(t), comparePrefixes); diff != "" {
+	if diff := cmp.Diff(before, addresses(t), compareAddresses); diff != "" {
 		t.Errorf("addresses that were not asked for (-before +after):\n%s", diff)
 	}
 	if err := r.Close(); err != nil {
@@ -76,7 +76,7 @@ func TestForeignAddressesStay(t *testing.T) {
 	if err := r.Apply(t.Context(), []routers.Change{{Prefix: vip4, Want: routers.Withdrawn}, {Prefix: vip6, Want: routers.Withdrawn}}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before, addresses(t), comparePrefixes); diff != "" {
+	if diff := cmp.Diff(before, addresses(t), compareAddresses); diff != "" {
 		t.Errorf("foreign addresses (-before +after):\n%s", diff)
 	}
 }
@@ -174,14 +174,26 @@ func TestObserveUnreadable(t *testing.T) {
 	}
 }
 
-func TestApplyToUnknownInterface(t *testing.T) {
+func TestApplyToInterfaceThatComesLater(t *testing.T) {
 	rtnltest.New(t)
-	r := New("nosuch0")
-	err := r.Apply(t.Context(), []routers.Change{{Prefix: vip4, Want: routers.Announced}})
-	if !errors.Is(err, routers.ErrRefused) || !strings.Contains(err.Error(), `"nosuch0"`) {
-		t.Errorf("error %v, want it refused and the interface named", err)
+	r := New("later0")
+	change := []routers.Change{{Prefix: vip4, Want: routers.Announced}}
+	err := r.Apply(t.Context(), change)
+	if !errors.Is(err, routers.ErrUnavailable) || errors.Is(err, routers.ErrRefused) || !strings.Contains(err.Error(), `"later0"`) {
+		t.Errorf("error %v, want it unavailable and the interface named", err)
 	}
-	wantStages(t, r, routers.Absent, vip4)
+	o := observe(t, r, vip4)[0]
+	if want := `not on interface "later0", which does not exist (yet)`; o.Stage != routers.Absent || o.Detail != want {
+		t.Errorf("observed %+v, want absent: %s", o, want)
+	}
+	ip(t, "link add later0 type veth peer name peer0")
+	if o := observe(t, r, vip4)[0]; o.Stage != routers.Absent || o.Detail != `not on interface "later0"` {
+		t.Errorf("with the interface: observed %+v", o)
+	}
+	if err := r.Apply(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	wantStages(t, r, routers.Selected, vip4)
 }
 
 // TestWatchSeesAddressPutBack reads on hints only.
@@ -244,4 +256,4 @@ func addresses(tb testing.TB) []rtnl.Address {
 	return found
 }
 
-var comparePrefixes = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+var compareAddresses = cmp.Comparer(func(a, b rtnl.Address) bool { return a == b })

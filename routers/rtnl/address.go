@@ -13,53 +13,57 @@ import (
 type Address struct {
 	Prefix    netip.Prefix // the address itself with its length; host bits are kept
 	Interface string
-	// Peer is the other end and its length where the address is one end of a point-to-point link;
+	// peer is the other end and its length where the address is one end of a point-to-point link;
 	// Prefix is then a host prefix.
-	Peer netip.Prefix
+	peer netip.Prefix
 
-	Tentative  bool // IPv6: duplicate address detection has not ended, the address cannot be used yet
-	DADFailed  bool // IPv6: duplicate address detection found it elsewhere, the address cannot be used
-	Deprecated bool // usable, but not chosen for new connections
+	tentative bool // IPv6: duplicate address detection has not ended, the address cannot be used yet
+	dadFailed bool // IPv6: duplicate address detection found it elsewhere, the address cannot be used
 }
 
 // Usable says whether packets to the address are taken in. They are also while the interface is set
 // down: to the kernel an address belongs to the host.
-func (a Address) Usable() bool { return !a.Tentative && !a.DADFailed }
+func (a Address) Usable() bool { return !a.tentative && !a.dadFailed }
 
 // State says in words why the address is not usable; it is empty for a usable one.
 func (a Address) State() string {
 	switch {
-	case a.DADFailed:
+	case a.dadFailed:
 		return "duplicate address detection failed: another host on the link has the address"
-	case a.Tentative:
+	case a.tentative:
 		return "tentative: duplicate address detection has not ended"
 	}
 	return ""
 }
 
 // Addresses reads the addresses of all interfaces, of both families, in the kernel's order. It
-// returns within the deadline of ctx, or a second. The error wraps ErrInterrupted when the
-// addresses changed under every attempt to read them.
+// returns within the deadline of ctx, or a second. It fails also when the addresses changed under
+// every attempt to read them.
 func Addresses(ctx context.Context) ([]Address, error) {
-	var found []Address
-	err := again(ctx, func() (err error) {
+	found, _, err := readAddresses(ctx)
+	return found, err
+}
+
+// readAddresses gives the interfaces too, as some may have no address.
+func readAddresses(ctx context.Context) (found []Address, links map[int]link, err error) {
+	err = again(ctx, func() error {
 		c, err := dial()
 		if err != nil {
 			return err
 		}
 		defer c.close()
-		found, err = c.addresses(ctx)
+		found, links, err = c.addresses(ctx)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read addresses: %w", err)
+		return nil, nil, fmt.Errorf("read addresses: %w", err)
 	}
-	return found, nil
+	return found, links, nil
 }
 
 // addresses reads them once. The interfaces are read last, so that each address has its name unless
 // the interface went away in between.
-func (c *conn) addresses(ctx context.Context) ([]Address, error) {
+func (c *conn) addresses(ctx context.Context) ([]Address, map[int]link, error) {
 	req := nl.NewNetlinkRequest(unix.RTM_GETADDR, 0)
 	req.AddData(nl.NewIfAddrmsg(unix.AF_UNSPEC))
 	var found []Address
@@ -71,20 +75,20 @@ func (c *conn) addresses(ctx context.Context) ([]Address, error) {
 		return true
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	links, err := c.allLinks(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i, index := range indexes {
 		l, ok := links[index]
 		if !ok {
-			return nil, fmt.Errorf("interface %d is gone: %w", index, ErrInterrupted)
+			return nil, nil, fmt.Errorf("interface %d is gone: %w", index, errInterrupted)
 		}
 		found[i].Interface = l.name
 	}
-	return found, nil
+	return found, links, nil
 }
 
 // parseAddress reads a struct ifaddrmsg and its attributes. IPv4 has the address in IFA_LOCAL and
@@ -113,10 +117,9 @@ func parseAddress(b []byte) (a Address, index int, ok bool) {
 		a.Prefix = netip.PrefixFrom(address, bits)
 	default:
 		a.Prefix = netip.PrefixFrom(local, local.BitLen())
-		a.Peer = netip.PrefixFrom(address, bits)
+		a.peer = netip.PrefixFrom(address, bits)
 	}
-	a.Tentative = flags&unix.IFA_F_TENTATIVE != 0
-	a.DADFailed = flags&unix.IFA_F_DADFAILED != 0
-	a.Deprecated = flags&unix.IFA_F_DEPRECATED != 0
+	a.tentative = flags&unix.IFA_F_TENTATIVE != 0
+	a.dadFailed = flags&unix.IFA_F_DADFAILED != 0
 	return a, int(native.Uint32(b[4:])), a.Prefix.IsValid()
 }

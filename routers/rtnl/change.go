@@ -32,8 +32,9 @@ func (c *conn) changeAddress(ctx context.Context, iface string, p netip.Prefix, 
 
 // add puts the address of p with p's length on an interface, with scope global and, for IPv6, without
 // duplicate address detection: an anycast address is on other hosts too. One that failed duplicate
-// address detection is replaced. It is idempotent. For IPv6 the kernel says EEXIST of an address whatever its length and its
-// state, so that has to be looked at; for IPv4 it says so only of exactly this one.
+// address detection is replaced. It is idempotent. For IPv6 the kernel says EEXIST of an address
+// whatever its length and its state, so that has to be looked at; for IPv4 it says so only of exactly
+// this one.
 func (c *conn) add(ctx context.Context, l link, p netip.Prefix) error {
 	flags := unix.NLM_F_CREATE | unix.NLM_F_EXCL
 	err := c.change(ctx, addressRequest(unix.RTM_NEWADDR, flags, l, p))
@@ -43,17 +44,17 @@ func (c *conn) add(ctx context.Context, l link, p netip.Prefix) error {
 	if p.Addr().Is4() {
 		return nil
 	}
-	found, err := c.addresses(ctx)
+	found, _, err := c.addresses(ctx)
 	if err != nil {
 		return err
 	}
 	i := slices.IndexFunc(found, func(a Address) bool { return a.Interface == l.name && a.Prefix.Addr() == p.Addr() })
 	switch {
 	case i < 0:
-		return ErrInterrupted
-	case found[i].Prefix != p || found[i].Peer.IsValid():
+		return errInterrupted
+	case found[i].Prefix != p || found[i].peer.IsValid():
 		return fmt.Errorf("%w: the kernel holds an IPv6 address only once, and it is there as %s; take that one away", routers.ErrRefused, found[i].Prefix)
-	case !found[i].DADFailed:
+	case !found[i].dadFailed:
 		return nil
 	}
 	if err := c.del(ctx, l, p); err != nil {
@@ -91,7 +92,8 @@ func addressRequest(kind, flags int, l link, p netip.Prefix) *nl.NetlinkRequest 
 	return req
 }
 
-// classify adds the class of an error, and the way out where there is one.
+// classify adds the class of an error, and the way out where there is one. An interface that does not
+// exist may be about to be made, as at boot, so that it is no refusal.
 func classify(err error) error {
 	var code syscall.Errno
 	switch {
@@ -100,11 +102,11 @@ func classify(err error) error {
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%w: %w; the process needs CAP_NET_ADMIN", routers.ErrRefused, err)
 	case errors.Is(err, unix.ENODEV):
-		return fmt.Errorf("%w: no such interface; create it, or name one that is there", routers.ErrRefused)
+		return routers.Errorf(errors.Join(routers.ErrUnavailable, unix.ENODEV), "no such interface (yet): create it, or name one that is there")
 	case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EAGAIN):
-		return fmt.Errorf("%w: %w", routers.ErrUnavailable, err)
+		return routers.Errorf(routers.ErrUnavailable, "%w", err)
 	case errors.As(err, &code):
 		return fmt.Errorf("%w by the kernel: %w", routers.ErrRefused, err)
 	}
-	return fmt.Errorf("%w: %w", routers.ErrUnavailable, err)
+	return routers.Errorf(routers.ErrUnavailable, "%w", err)
 }

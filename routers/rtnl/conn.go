@@ -89,7 +89,7 @@ func (c *conn) exchange(ctx context.Context, req *nl.NetlinkRequest, each func(k
 		}
 		interrupted = interrupted || r.interrupted
 		if r.done && interrupted {
-			return ErrInterrupted
+			return errInterrupted
 		}
 		if r.done {
 			return nil

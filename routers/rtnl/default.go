@@ -30,8 +30,8 @@ func (f Family) String() string {
 // MainTable is the number of the table that is asked where no rule says otherwise.
 const MainTable uint32 = unix.RT_TABLE_MAIN
 
-// TableName gives the number of a table, with the kernel's name where it has one.
-func TableName(table uint32) string {
+// tableName gives the number of a table, with the kernel's name where it has one.
+func tableName(table uint32) string {
 	switch table {
 	case unix.RT_TABLE_MAIN:
 		return "main (254)"
@@ -44,9 +44,9 @@ func TableName(table uint32) string {
 }
 
 // DefaultRoute reads the default route of a table and judges it. Only a route to everything counts,
-// not two halves. It returns within the deadline of ctx, or a second. The error wraps ErrInterrupted
-// when the tables changed under every attempt to read them. Kernel 4.20 and later dump one table
-// only; an earlier one dumps all of them.
+// not two halves. It returns within the deadline of ctx, or a second. It fails also when the tables
+// changed under every attempt to read them. Kernel 4.20 and later dump one table only; an earlier one
+// dumps all of them.
 func DefaultRoute(ctx context.Context, family Family, table uint32) (Default, error) {
 	var d Default
 	err := again(ctx, func() (err error) {
@@ -54,7 +54,7 @@ func DefaultRoute(ctx context.Context, family Family, table uint32) (Default, er
 		return err
 	})
 	if err != nil {
-		return Default{}, fmt.Errorf("read %s default route of table %s: %w", family, TableName(table), err)
+		return Default{}, fmt.Errorf("read %s default route of table %s: %w", family, tableName(table), err)
 	}
 	return d, nil
 }
@@ -139,7 +139,7 @@ func (c *conn) objects(ctx context.Context, routes []route) (map[uint32]nexthop,
 		}
 		n, err := c.nexthop(ctx, id)
 		if errors.Is(err, unix.ENOENT) {
-			return nil, fmt.Errorf("nexthop object %d is gone: %w", id, ErrInterrupted)
+			return nil, fmt.Errorf("nexthop object %d is gone: %w", id, errInterrupted)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read nexthop object %d: %w", id, err)
@@ -187,7 +187,7 @@ func (c *conn) links(ctx context.Context, routes []route, objects map[uint32]nex
 		}
 		got, err := c.linkByIndex(ctx, l.index)
 		if errors.Is(err, unix.ENODEV) {
-			return nil, fmt.Errorf("interface %d is gone: %w", l.index, ErrInterrupted)
+			return nil, fmt.Errorf("interface %d is gone: %w", l.index, errInterrupted)
 		}
 		if err != nil {
 			return nil, err

@@ -29,7 +29,7 @@ func readDefault6(ctx context.Context, table uint32) (Default, error) {
 		return Default{}, err
 	}
 	if len(routes) == 0 && !whole && !none && !changes.quiet() {
-		return Default{}, fmt.Errorf("IPv6 routes: %w", ErrInterrupted)
+		return Default{}, fmt.Errorf("IPv6 routes: %w", errInterrupted)
 	}
 	return weigh(ctx, IPv6, table, routes)
 }

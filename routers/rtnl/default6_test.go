@@ -52,7 +52,7 @@ func TestLongDumpPassesOverRoutes(t *testing.T) {
 }
 
 // TestChurnNeverHidesDefaultRoute reads a table of which much is deleted meanwhile. It may be
-// impossible to tell (ErrInterrupted), but the default route is never said to be absent.
+// impossible to tell (errInterrupted), but the default route is never said to be absent.
 func TestChurnNeverHidesDefaultRoute(t *testing.T) {
 	ns := twoPairs(t)
 	ip(t, append(long("add", "2001:1", 20000), "route add ::/0 via fd00:1::1 table 100")...)
@@ -70,7 +70,7 @@ func TestChurnNeverHidesDefaultRoute(t *testing.T) {
 	})
 	for reads := 1; ; reads++ {
 		d, err := DefaultRoute(t.Context(), IPv6, 100)
-		if err == nil && !d.Usable || err != nil && !errors.Is(err, ErrInterrupted) {
+		if err == nil && !d.Usable || err != nil && !errors.Is(err, errInterrupted) {
 			t.Errorf("reading %d: %+v, %v", reads, d, err)
 		}
 		select {

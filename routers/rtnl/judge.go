@@ -28,7 +28,7 @@ var kinds = map[uint8]string{
 // over. So an unreachable default hides a good one with a higher metric. One live next hop of
 // several is enough. objects and links hold all that the routes name.
 func judge(family Family, table uint32, routes []route, objects map[uint32]nexthop, links map[int]link) Default {
-	passed := Default{Text: "no default route in table " + TableName(table)}
+	passed := Default{Text: "no default route in table " + tableName(table)}
 	for _, r := range byMetric(family, routes) {
 		d, dead := judgeRoute(r, objects, links)
 		if !dead {

@@ -104,8 +104,8 @@ func TestJudge(t *testing.T) {
 
 func TestTableName(t *testing.T) {
 	for table, want := range map[uint32]string{254: "main (254)", 253: "default (253)", 255: "local (255)", 100: "100", 1 << 31: "2147483648"} {
-		if got := TableName(table); got != want {
-			t.Errorf("TableName(%d) = %q, want %q", table, got, want)
+		if got := tableName(table); got != want {
+			t.Errorf("tableName(%d) = %q, want %q", table, got, want)
 		}
 	}
 }

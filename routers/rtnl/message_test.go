@@ -82,11 +82,11 @@ func TestReadRepliesStops(t *testing.T) {
 }
 
 func TestAgain(t *testing.T) {
-	for interruptions, want := range []error{nil, nil, nil, nil, ErrInterrupted, ErrInterrupted} {
+	for interruptions, want := range []error{nil, nil, nil, nil, errInterrupted, errInterrupted} {
 		calls := 0
 		err := again(t.Context(), func() error {
 			if calls++; calls <= interruptions {
-				return fmt.Errorf("dump: %w", ErrInterrupted)
+				return fmt.Errorf("dump: %w", errInterrupted)
 			}
 			return nil
 		})
@@ -100,7 +100,7 @@ func TestAgain(t *testing.T) {
 		t.Errorf("another error: %v after %d calls, want it at once", err, calls)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := again(ctx, func() error { cancel(); return ErrInterrupted }); !errors.Is(err, context.Canceled) {
+	if err := again(ctx, func() error { cancel(); return errInterrupted }); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted when ctx ends: %v", err)
 	}
 }

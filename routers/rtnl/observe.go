@@ -11,15 +11,27 @@ import (
 )
 
 // ObserveAddresses says of each prefix, in order, whether exactly it is on the interface: Selected
-// when usable, Configured when not (Address.Usable), otherwise Absent. The same address on another interface or with another length is not the one looked for;
-// Detail tells of it. When the addresses cannot be read all are Unknown and the error wraps
+// when usable, Configured when not (Address.Usable), otherwise Absent, as all are while the interface
+// does not exist. The same address on another interface or with another length is not the one looked
+// for; Detail tells of it. When the addresses cannot be read all are Unknown and the error is of class
 // routers.ErrUnavailable.
 func ObserveAddresses(ctx context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error) {
-	found, err := Addresses(ctx)
+	found, links, err := readAddresses(ctx)
 	if err != nil {
-		return unreadable(ps, err), fmt.Errorf("interface %q: %w: %w", iface, routers.ErrUnavailable, err)
+		return unreadable(ps, err), routers.Errorf(routers.ErrUnavailable, "interface %q: %w", iface, err)
 	}
-	return observe(iface, ps, found), nil
+	return observe(iface, notOn(iface, links), ps, found), nil
+}
+
+// notOn is what Detail says of an address that is not on the interface.
+func notOn(iface string, links map[int]link) string {
+	text := fmt.Sprintf("not on interface %q", iface)
+	for _, l := range links {
+		if l.name == iface {
+			return text
+		}
+	}
+	return text + ", which does not exist (yet)"
 }
 
 func unreadable(ps []netip.Prefix, err error) []routers.Observation {
@@ -31,7 +43,7 @@ func unreadable(ps []netip.Prefix, err error) []routers.Observation {
 }
 
 // observe compares the prefixes with the addresses that were found.
-func observe(iface string, ps []netip.Prefix, found []Address) []routers.Observation {
+func observe(iface, absent string, ps []netip.Prefix, found []Address) []routers.Observation {
 	same := make(map[netip.Addr][]Address, len(ps))
 	for _, p := range ps {
 		same[p.Addr()] = nil
@@ -43,17 +55,17 @@ func observe(iface string, ps []netip.Prefix, found []Address) []routers.Observa
 	}
 	os := make([]routers.Observation, len(ps))
 	for i, p := range ps {
-		os[i] = observeOne(iface, p, same[p.Addr()])
+		os[i] = observeOne(iface, absent, p, same[p.Addr()])
 	}
 	return os
 }
 
 // observeOne judges one prefix by all that have the same address.
-func observeOne(iface string, p netip.Prefix, same []Address) routers.Observation {
+func observeOne(iface, absent string, p netip.Prefix, same []Address) routers.Observation {
 	o := routers.Observation{Prefix: p, Stage: routers.Absent}
 	elsewhere := make([]string, 0, len(same))
 	for _, a := range same {
-		if a.Interface != iface || a.Prefix != p || a.Peer.IsValid() {
+		if a.Interface != iface || a.Prefix != p || a.peer.IsValid() {
 			elsewhere = append(elsewhere, placed(a))
 			continue
 		}
@@ -63,7 +75,7 @@ func observeOne(iface string, p netip.Prefix, same []Address) routers.Observatio
 		}
 	}
 	if o.Stage == routers.Absent {
-		o.Detail = fmt.Sprintf("not on interface %q", iface)
+		o.Detail = absent
 		if len(elsewhere) > 0 {
 			o.Detail += ", but there is " + strings.Join(elsewhere, " and ") + ", which stays"
 		}
@@ -72,8 +84,8 @@ func observeOne(iface string, p netip.Prefix, same []Address) routers.Observatio
 }
 
 func placed(a Address) string {
-	if a.Peer.IsValid() {
-		return fmt.Sprintf("%s with peer %s on interface %q", a.Prefix.Addr(), a.Peer, a.Interface)
+	if a.peer.IsValid() {
+		return fmt.Sprintf("%s with peer %s on interface %q", a.Prefix.Addr(), a.peer, a.Interface)
 	}
 	return fmt.Sprintf("%s on interface %q", a.Prefix, a.Interface)
 }
@@ -84,7 +96,7 @@ func placed(a Address) string {
 func ChangeAddresses(ctx context.Context, iface string, cs []routers.Change) error {
 	c, err := dial()
 	if err != nil {
-		return fmt.Errorf("interface %q: %w: %w", iface, routers.ErrUnavailable, err)
+		return routers.Errorf(routers.ErrUnavailable, "interface %q: %w", iface, err)
 	}
 	defer c.close()
 	var failed error

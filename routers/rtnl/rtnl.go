@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// ErrInterrupted says that the tables changed under every attempt to read them, so that what was
+// errInterrupted says that the tables changed under every attempt to read them, so that what was
 // read cannot be trusted (NLM_F_DUMP_INTR, or a route naming an object that is no longer there).
-var ErrInterrupted = errors.New("the kernel's tables changed while they were read")
+var errInterrupted = errors.New("the kernel's tables changed while they were read")
 
 // readAttempts is how often a read is begun before it is given up as interrupted.
 const readAttempts = 4
@@ -23,12 +23,12 @@ const readAttempts = 4
 // defaultTimeout bounds an exchange with the kernel whose context has no deadline.
 const defaultTimeout = time.Second
 
-// again calls read until it ends without ErrInterrupted, at most readAttempts times.
+// again calls read until it ends without errInterrupted, at most readAttempts times.
 func again(ctx context.Context, read func() error) error {
 	var err error
 	for range readAttempts {
 		err = read()
-		if !errors.Is(err, ErrInterrupted) {
+		if !errors.Is(err, errInterrupted) {
 			return err
 		}
 		if ctx.Err() != nil {

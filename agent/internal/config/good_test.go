@@ -72,7 +72,7 @@ func TestDefaults(t *testing.T) {
 		Services: []Service{{
 			Name:     "a",
 			Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.53/32")},
-			Health:   health.Settings{Rise: 2, Fall: 3, Interval: time.Second, Fast: 200 * time.Millisecond},
+			Health:   health.Settings{Rise: 2, Fall: 3, Interval: time.Second, Longest: time.Second, Fast: 200 * time.Millisecond},
 			OnStop:   "keep",
 			Checks: []Check{{
 				Name: "up", Type: "plain", Interval: time.Second, Timeout: time.Second, OnFail: "withdraw",
@@ -131,7 +131,7 @@ interval = "100ms"
 [service.a.check.up]
 type = "plain"`)
 	want := health.Settings{
-		Rise: 2, Fall: 3, Interval: 100 * time.Millisecond, Fast: 100 * time.Millisecond,
+		Rise: 2, Fall: 3, Interval: 100 * time.Millisecond, Longest: 100 * time.Millisecond, Fast: 100 * time.Millisecond,
 		HoldDown: 20 * time.Second, HoldDownMax: 200 * time.Second, HoldDownCalm: 10 * time.Minute,
 	}
 	if diff := cmp.Diff(want, cfg.Services[0].Health); diff != "" {
@@ -149,7 +149,7 @@ func TestFullIsReadAsWritten(t *testing.T) {
 	}
 	web := cfg.Services[1]
 	want := health.Settings{
-		Rise: 5, Fall: 4, Interval: 10 * time.Second, Fast: 500 * time.Millisecond,
+		Rise: 5, Fall: 4, Interval: 10 * time.Second, Longest: 5 * time.Second, Fast: 500 * time.Millisecond,
 		HoldDown: 30 * time.Second, HoldDownMax: 2 * time.Minute, HoldDownCalm: 5 * time.Minute,
 		UnknownAfter: time.Minute, OnUnknown: health.Withdraw,
 	}

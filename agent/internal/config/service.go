@@ -41,6 +41,9 @@ func (p parser) service(t *table, r Router, owners map[netip.Prefix]owner) (Serv
 
 	groups := groupsOf(t, &s)
 	probes := p.checksOf(t, &s)
+	for _, c := range s.Checks {
+		s.Health.Longest = max(s.Health.Longest, c.Timeout)
+	}
 	t.unknown("")
 	members(t, &s, groups)
 	return s, probes

@@ -3,6 +3,7 @@
 package decide
 
 import (
+	"fmt"
 	"time"
 
 	"vouch/agent/internal/health"
@@ -19,14 +20,16 @@ type Drain struct {
 
 // Input is all that a decision rests on.
 type Input struct {
-	Verdict health.Verdict
-	Removed bool // the service is no longer configured; its prefixes go
-	Booted  bool // the agent has no earlier state of this boot: unknown means withdrawn
-	Drain   *Drain
-	State   health.State
-	Rules   health.Settings
-	Failing []string // the checks that count and failed, each as "dns failed: timeout"
-	Unknown []string // the checks that count and are unknown, each as "route unknown: no answer"
+	Verdict  health.Verdict
+	Removed  bool // the service is no longer configured; its prefixes go
+	Stopping bool // the agent stops, and the service withdraws then
+	Unrisen  bool // there was no verdict yet since the boot: unknown means withdrawn
+	Restored bool // the verdict is of an earlier run of the agent, and not confirmed yet
+	Drain    *Drain
+	State    health.State
+	Rules    health.Settings
+	Failing  []string // the checks that count and failed, each as "dns failed: timeout"
+	Unknown  []string // the checks that count and are unknown, each as "route unknown: no answer"
 }
 
 // A Reason is one rule as it stands. Rules that are outranked are told as well, because they say
@@ -42,6 +45,7 @@ type Reason struct {
 
 // The rules, in order of precedence.
 const (
+	RuleStop    = "stop"    // the agent stops, and on_stop is "withdraw"
 	RuleRemoved = "removed" // the service left the configuration
 	RuleDrain   = "drain"   // an operator's withdraw
 	RuleChecks  = "checks"  // hard failure: the verdict is down
@@ -60,6 +64,10 @@ var rules = []func(in Input, now time.Time) (Reason, routers.Want){removed, drai
 
 // Decide says what the service's prefixes ought to be at now, and why. It is pure.
 func Decide(in Input, now time.Time) Decision {
+	if in.Stopping { // which outranks all, and is over before anybody could ask for the others
+		return Decision{Want: routers.Withdrawn, Reasons: []Reason{
+			{Rule: RuleStop, Applies: true, Decides: true, Text: `vouch stops, and on_stop is "withdraw"`}}}
+	}
 	d := Decision{Reasons: make([]Reason, 0, len(rules))}
 	decided := false
 	for _, rule := range rules {
@@ -118,7 +126,7 @@ func failed(in Input, now time.Time) (Reason, routers.Want) {
 func started(in Input, now time.Time) (Reason, routers.Want) {
 	r := Reason{Rule: RuleStart, Applies: in.Verdict == health.Unknown, Text: "a verdict has been reached"}
 	switch {
-	case r.Applies && in.Booted:
+	case r.Applies && in.Unrisen:
 		r.Text = "nothing is announced after a boot before rise: " + standing(in, now)
 		return r, routers.Withdrawn
 	case r.Applies:
@@ -131,6 +139,10 @@ func serving(in Input, now time.Time) (Reason, routers.Want) {
 	r := Reason{Rule: RuleServing, Applies: in.Verdict == health.Up, Text: "not up"}
 	if r.Applies {
 		r.Text, r.Since = standing(in, now), in.State.Since
+	}
+	if r.Applies && in.Restored {
+		r.Text = fmt.Sprintf("up before vouch was restarted; what is announced stays, what is not waits for %d good rounds of this run: %s",
+			in.Rules.Rise, r.Text)
 	}
 	return r, routers.Announced
 }

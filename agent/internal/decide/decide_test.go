@@ -67,13 +67,13 @@ func TestDecide(t *testing.T) {
 			"drained by root until 12:01:00 (1m0s more)"},
 		{"removed, drained and up", Input{State: up(5, 0), Drain: drain(0, ""), Removed: true}, routers.Withdrawn, RuleRemoved,
 			"no longer configured"},
-		{"booted", Input{Booted: true}, routers.Withdrawn, RuleStart,
+		{"booted", Input{Unrisen: true}, routers.Withdrawn, RuleStart,
 			"nothing is announced after a boot before rise: no round counted yet (rise 2, fall 3)"},
-		{"booted, rising", Input{Booted: true, State: health.State{Good: 1}}, routers.Withdrawn, RuleStart,
+		{"booted, rising", Input{Unrisen: true, State: health.State{Good: 1}}, routers.Withdrawn, RuleStart,
 			"nothing is announced after a boot before rise: 1 of 2 good rounds (rise 2)"},
 		{"new in this boot", Input{State: health.State{Bad: 2}, Failing: timeout}, routers.Keep, RuleStart,
 			"what is stays until there is a verdict: dns failed: timeout; 2 of 3 bad rounds (fall 3)"},
-		{"booted and up", Input{State: up(2, 0), Booted: true}, routers.Announced, RuleServing, "2 good rounds in a row (rise 2)"},
+		{"booted and up", Input{State: up(2, 0), Unrisen: true}, routers.Announced, RuleServing, "2 good rounds in a row (rise 2)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.in.Verdict, tc.in.Rules = tc.in.State.Verdict, rules2
@@ -133,7 +133,7 @@ func TestProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 20000 {
 		v := health.Verdict(r.IntN(3))
-		in := Input{Verdict: v, Removed: r.IntN(4) == 0, Booted: r.IntN(2) == 0, Rules: rules2,
+		in := Input{Verdict: v, Removed: r.IntN(4) == 0, Unrisen: r.IntN(2) == 0, Rules: rules2,
 			State: health.State{Verdict: v, Good: r.IntN(4), Bad: r.IntN(4), HoldUntil: now.Add(time.Duration(r.IntN(100)-50) * time.Second)}}
 		if r.IntN(2) == 0 {
 			in.Drain = drain(time.Duration(r.IntN(5)-2)*time.Minute, "")
@@ -144,7 +144,7 @@ func TestProperties(t *testing.T) {
 		case in.Removed || drained || v == health.Down:
 		case v == health.Up:
 			want = routers.Announced
-		case !in.Booted:
+		case !in.Unrisen:
 			want = routers.Keep
 		}
 		d := Decide(in, now)

@@ -64,6 +64,7 @@ const (
 type Settings struct {
 	Rise, Fall   int           // rounds in a row, at least 1
 	Interval     time.Duration // between rounds that agree with the verdict
+	Longest      time.Duration // that one round can take: the longest timeout of the checks
 	Fast         time.Duration // between rounds that differ from it; at most Interval
 	HoldDown     time.Duration // stays down at least this long; 0: off
 	HoldDownMax  time.Duration // the cap of the doubling

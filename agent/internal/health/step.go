@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// gapMargin is what a pause between rounds may last beyond three intervals before the rounds ahead
-// of it say nothing any more: a busy machine is late by less, a suspended one by more.
+// gapMargin is what a pause between rounds may last beyond three intervals and the longest round
+// before the rounds ahead of it say nothing any more: a busy machine is late by less, a suspended one
+// by more.
 const gapMargin = 5 * time.Second
 
 // Step takes in a round that started at now and came to o, and gives the state after it. It is pure.
@@ -15,8 +16,8 @@ const gapMargin = 5 * time.Second
 //     after the last one that counted: several events of one fault are one round.
 //   - A good round resets the bad ones and the other way round; an undecided one counts for neither
 //     and resets neither, but when it goes on for UnknownAfter, OnUnknown says what follows.
-//   - After a pause of more than three intervals (the machine was suspended, the state is of an
-//     earlier run) or a clock set back, the count starts again.
+//   - After a pause of more than three intervals and the longest round (the machine was suspended, the
+//     state is of an earlier run) or a clock set back, the count starts again.
 //   - Fall bad rounds bring the verdict to down at once; Rise good ones to up, but not before
 //     HoldUntil. Nothing delays down.
 //   - Going from up to down holds down: for HoldDown at first, for twice as long as the last time
@@ -41,8 +42,8 @@ func (s Settings) Step(st State, now time.Time, o Outcome) State {
 // mend drops what the passage of time made worthless: counts from before a pause, and a hold-down
 // that a clock set back would stretch beyond its length.
 func (s Settings) mend(st State, now time.Time) State {
-	pause := now.Sub(st.LastRound)
-	if !st.LastRound.IsZero() && (pause < 0 || pause > 3*s.Interval+gapMargin) {
+	pause := pauseBetween(st.LastRound, now)
+	if !st.LastRound.IsZero() && (pause < 0 || pause > 3*s.Interval+s.Longest+gapMargin) {
 		st.Good, st.Bad = 0, 0
 		st.UnknownSince = time.Time{}
 	}
@@ -50,6 +51,13 @@ func (s Settings) mend(st State, now time.Time) State {
 		st.HoldUntil = now.Add(st.Hold)
 	}
 	return st
+}
+
+// pauseBetween gives the time between two rounds. The monotonic clock stands still while the machine
+// is suspended, so the wall clock is asked too; one that was set forward costs no more than counting
+// anew.
+func pauseBetween(last, now time.Time) time.Duration {
+	return max(now.Sub(last), now.Round(0).Sub(last.Round(0)))
 }
 
 func (s Settings) undecided(st State, now time.Time) State {

@@ -35,7 +35,7 @@ type Saved struct {
 type SavedService struct {
 	Prefixes []netip.Prefix // all that are managed, or still to be withdrawn
 	State    health.State
-	Booted   bool // no verdict yet since the boot
+	Unrisen  bool // no verdict yet since the boot
 	Drain    *decide.Drain
 }
 
@@ -52,7 +52,7 @@ type file struct {
 type fileService struct {
 	Prefixes     []netip.Prefix `json:"prefixes"`
 	Verdict      health.Verdict `json:"verdict"`
-	Booted       bool           `json:"booted,omitempty"`
+	Unrisen      bool           `json:"unrisen,omitempty"`
 	Good         int            `json:"good"`
 	Bad          int            `json:"bad"`
 	Hold         time.Duration  `json:"hold_ns,omitempty"`
@@ -77,7 +77,7 @@ func Encode(s Saved, c Clock) ([]byte, error) {
 		Events: s.Events[max(0, len(s.Events)-keepInFile):]}
 	for name, sv := range s.Services {
 		st := sv.State
-		fs := fileService{Prefixes: sv.Prefixes, Verdict: st.Verdict, Booted: sv.Booted, Good: st.Good, Bad: st.Bad, Hold: st.Hold,
+		fs := fileService{Prefixes: sv.Prefixes, Verdict: st.Verdict, Unrisen: sv.Unrisen, Good: st.Good, Bad: st.Bad, Hold: st.Hold,
 			Since: c.stamp(st.Since), LastRound: c.stamp(st.LastRound), LastCounted: c.stamp(st.LastCounted),
 			UnknownSince: c.stamp(st.UnknownSince), HoldUntil: c.stamp(st.HoldUntil)}
 		if d := sv.Drain; d != nil {
@@ -103,9 +103,9 @@ func Decode(b []byte, c Clock) (s Saved, sameBoot bool, err error) {
 	sameBoot = f.BootID != "" && f.BootID == c.BootID
 	s = Saved{Place: f.Place, Services: map[string]SavedService{}, Events: f.Events}
 	for name, fs := range f.Services {
-		sv := SavedService{Prefixes: fs.Prefixes, Booted: true}
+		sv := SavedService{Prefixes: fs.Prefixes, Unrisen: true}
 		if sameBoot {
-			sv.Booted = fs.Booted
+			sv.Unrisen = fs.Unrisen
 			sv.State = health.State{Verdict: fs.Verdict, Good: fs.Good, Bad: fs.Bad, Hold: fs.Hold,
 				Since: c.time(fs.Since, true), LastRound: c.time(fs.LastRound, true), LastCounted: c.time(fs.LastCounted, true),
 				UnknownSince: c.time(fs.UnknownSince, true), HoldUntil: c.time(fs.HoldUntil, true)}

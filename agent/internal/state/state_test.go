@@ -49,7 +49,7 @@ func TestFileKeepsAgesWhenTheClockIsSetBack(t *testing.T) {
 	if left := sv.Drain.Until.Sub(back); left != time.Hour-5*time.Second {
 		t.Errorf("drain left: %v, want 59m55s", left)
 	}
-	if sv.State.Verdict != health.Down || sv.State.Bad != 3 || sv.Booted {
+	if sv.State.Verdict != health.Down || sv.State.Bad != 3 || sv.Unrisen {
 		t.Errorf("state came back as %+v", sv)
 	}
 	if diff := cmp.Diff(sample(now).Events, got.Events); diff != "" {
@@ -68,7 +68,7 @@ func TestFileOfAnotherBootKeepsOnlyTheDrain(t *testing.T) {
 		t.Fatalf("Decode: same boot %v, %v", same, err)
 	}
 	sv := got.Services["resolver"]
-	if !sv.Booted || sv.State != (health.State{}) {
+	if !sv.Unrisen || sv.State != (health.State{}) {
 		t.Errorf("a verdict survived the boot: %+v", sv)
 	}
 	if sv.Drain == nil || !sv.Drain.Until.Equal(now.Add(time.Hour)) {

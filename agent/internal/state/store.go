@@ -93,10 +93,6 @@ func (s *Store) announce() {
 	s.changed = make(chan struct{})
 }
 
-// capped drops the oldest beyond n, in a new array from time to time so that memory stays bounded.
-func capped(es []Event, n int) []Event {
-	if len(es) > 2*n {
-		return slices.Clone(es[len(es)-n:])
-	}
-	return es[max(0, len(es)-n):]
-}
+// capped drops the oldest beyond n. Appending to what is left makes a new array from time to time,
+// so that memory stays bounded.
+func capped(es []Event, n int) []Event { return es[max(0, len(es)-n):] }

@@ -14,6 +14,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -35,10 +36,9 @@ const (
 
 // The statuses of a reply that matter here (lib/command.h of FRR 8.4.4).
 const (
-	Success = 0
-	Unknown = 2 // no such command
-	// Locked is mgmtd's answer (FRR 10.3) while another session holds the configuration.
-	Locked = 255
+	success = 0
+	// locked is mgmtd's answer (FRR 10.3) while another session holds the configuration.
+	locked = 255
 )
 
 // A Reply is what a daemon answered to one command. A Status of 0 is no proof that the thing asked
@@ -51,38 +51,38 @@ type Reply struct {
 // A Refusal is a reply whose status is not 0. It is of class routers.ErrBusy when another session
 // holds the configuration, and of class routers.ErrRefused otherwise.
 type Refusal struct {
-	Command string
-	Reply   Reply
+	command string
+	reply   Reply
 }
 
 // Error names the command, the status and what the daemon said.
 func (r *Refusal) Error() string {
-	text := strings.Join(strings.Fields(r.Reply.Text), " ")
+	text := strings.Join(strings.Fields(r.reply.Text), " ")
 	if text == "" {
 		text = "(it said nothing)"
 	}
-	return fmt.Sprintf("%q: status %d: %s", r.Command, r.Reply.Status, text)
+	return fmt.Sprintf("%q: status %d: %s", r.command, r.reply.Status, text)
 }
 
 // Unwrap gives the class.
 func (r *Refusal) Unwrap() error {
-	if r.Reply.Status == Locked || Busy(r.Reply.Text) {
+	if r.reply.Status == locked || busy(r.reply.Text) {
 		return routers.ErrBusy
 	}
 	return routers.ErrRefused
 }
 
-// Busy tells whether a daemon or vtysh said that another session holds the configuration.
-func Busy(text string) bool {
+// busy tells whether a daemon or vtysh said that another session holds the configuration.
+func busy(text string) bool {
 	return strings.Contains(text, "could not lock") || strings.Contains(text, "locked by another session")
 }
 
 // Refused gives the *Refusal that a reply amounts to, or nil for status 0.
 func (r Reply) Refused(command string) error {
-	if r.Status == Success {
+	if r.Status == success {
 		return nil
 	}
-	return &Refusal{Command: command, Reply: r}
+	return &Refusal{command: command, reply: r}
 }
 
 // Check refuses a command that must never reach a daemon: an empty one, one over 4095 bytes, and one
@@ -104,15 +104,19 @@ func Check(command string) error {
 // the session is of no more use.
 type Client struct {
 	conn    net.Conn
+	daemon  string // for people
 	in      *bufio.Reader
 	timeout time.Duration
+	waits   time.Duration // for the reply that is awaited
 	text    bytes.Buffer
 }
 
 // New makes a session of a connection, which it owns from then on. The timeout is how long the daemon
-// may take for each reply; the context of a call may end it earlier.
+// may take for each reply; the context of a call may end it earlier. Errors name the daemon as its
+// socket does.
 func New(conn net.Conn, timeout time.Duration) *Client {
-	return &Client{conn: conn, in: bufio.NewReaderSize(conn, 64<<10), timeout: timeout}
+	daemon := strings.TrimSuffix(filepath.Base(conn.RemoteAddr().String()), suffix)
+	return &Client{conn: conn, daemon: daemon, in: bufio.NewReaderSize(conn, 64<<10), timeout: timeout}
 }
 
 // Close ends the session.
@@ -121,7 +125,7 @@ func (c *Client) Close() error { return c.conn.Close() }
 // Do sends the commands and gives their replies, in order; beside an error, those that came before it.
 // Commands are sent ahead of the replies, so that they cost one journey together. It checks them all
 // before it sends any. An error on the way, a late reply and a reply cut off are of class
-// routers.ErrUnavailable; when ctx ended it is wrapped too.
+// routers.ErrUnavailable; when ctx ended its cause is found too, and otherwise the system's error.
 func (c *Client) Do(ctx context.Context, commands ...string) ([]Reply, error) {
 	for _, cmd := range commands {
 		if err := Check(cmd); err != nil {
@@ -172,7 +176,12 @@ func (c *Client) send(ctx context.Context, batch []byte) error {
 // ctx is looked at after the new one is set. Only a closed connection takes no deadline, and what was
 // read from it before is still of use.
 func (c *Client) extend(ctx context.Context) error {
-	_ = c.conn.SetDeadline(time.Now().Add(c.timeout))
+	now := time.Now()
+	_ = c.conn.SetDeadline(now.Add(c.timeout))
+	c.waits = c.timeout
+	if end, ok := ctx.Deadline(); ok {
+		c.waits = min(c.waits, end.Sub(now))
+	}
 	return ctx.Err()
 }
 
@@ -185,7 +194,7 @@ func (c *Client) receive(ctx context.Context) (Reply, error) {
 	for {
 		part, err := c.in.ReadSlice(0)
 		if c.text.Len()+len(part) > MaxReply {
-			return Reply{}, fmt.Errorf("reply is longer than %d MiB", MaxReply>>20)
+			return Reply{}, fmt.Errorf("a reply longer than %d MiB", MaxReply>>20)
 		}
 		c.text.Write(part)
 		if err == nil {
@@ -209,11 +218,11 @@ func (c *Client) receive(ctx context.Context) (Reply, error) {
 func (c *Client) explain(ctx context.Context, command string, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%q: no reply: %w: %w", command, routers.ErrUnavailable, context.Cause(ctx))
+		return Silent(ctx, c.daemon, c.waits)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("%q: no reply within %s: the daemon hangs or is overloaded: %w: %w", command, c.timeout, routers.ErrUnavailable, err)
+		return routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s does not answer within %s (hung?)", c.daemon, c.waits)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
-		return fmt.Errorf("%q: reply cut: the daemon closed the connection: %w: %w", command, routers.ErrUnavailable, err)
+		return routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s closed the connection before it had answered %q", c.daemon, command)
 	}
-	return fmt.Errorf("%q: %w: %w", command, routers.ErrUnavailable, err)
+	return routers.Errorf(routers.ErrUnavailable, "%s: %q: %w", c.daemon, command, err)
 }

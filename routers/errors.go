@@ -1,0 +1,19 @@
+package routers
+
+import "fmt"
+
+// Errorf makes an error that errors.Is finds as class, without the word for it: a text that says what
+// to do reads better alone. A class may be joined of several errors. The text is made as by fmt.Errorf,
+// %w too.
+func Errorf(class error, format string, args ...any) error {
+	return &classed{error: fmt.Errorf(format, args...), class: class}
+}
+
+// A classed error has its own text and a class beside it.
+type classed struct {
+	error
+	class error
+}
+
+// Unwrap gives both.
+func (c *classed) Unwrap() []error { return []error{c.error, c.class} }
