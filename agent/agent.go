@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -57,7 +58,8 @@ func New(cfg *config.Config, deps Deps) *Agent {
 }
 
 // Run takes the control socket, which no other agent may hold, and works until ctx ends; then it
-// stops as on_stop says. Its error says why it could not start; it changed nothing then.
+// stops as on_stop says. Its error says why it could not start, when it changed nothing; or what it
+// could not withdraw when it stopped.
 func (a *Agent) Run(ctx context.Context) error {
 	router, err := a.deps.NewRouter(a.cfg.Router)
 	if err != nil {
@@ -90,14 +92,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer shut()
 	door := tasks{failed: a.core.onTaskFailed, works: a.core.onTaskWorks}
 	door.start(open, loop{name: "control socket", run: server.Serve})
-	a.work(ctx, a.loops(keeper, watchdog))
+	err = a.work(ctx, a.loops(keeper, watchdog))
 	shut()
 	door.wg.Wait()
-	return nil
+	return err
 }
 
 // work runs the loops and the checks until ctx ends, and then stops them in order.
-func (a *Agent) work(ctx context.Context, loops []Task) {
+func (a *Agent) work(ctx context.Context, loops []Task) error {
 	work, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	ts := tasks{failed: a.core.onTaskFailed, works: a.core.onTaskWorks}
@@ -108,9 +110,10 @@ func (a *Agent) work(ctx context.Context, loops []Task) {
 		a.runners.start(work, sc, 0)
 	}
 	a.serve(ctx, work, ts.ready(work))
-	a.stop(work)
+	err := a.stop(work)
 	end()
 	ts.wg.Wait()
+	return err
 }
 
 // wire makes the core and the reconciler and connects them.
@@ -171,8 +174,8 @@ func (a *Agent) serve(ctx, work context.Context, ready <-chan struct{}) {
 }
 
 // stop withdraws what is to be withdrawn, ends the checks, and returns when every withdraw was read
-// back, or when that takes too long.
-func (a *Agent) stop(work context.Context) {
+// back, or with an error when that takes too long.
+func (a *Agent) stop(work context.Context) error {
 	patience := applyPatience
 	if a.core.beginStop() {
 		patience = stopPatience
@@ -186,12 +189,12 @@ func (a *Agent) stop(work context.Context) {
 		changed := a.core.store.Changed()
 		left := a.core.unfinished()
 		if len(left) == 0 {
-			return
+			return nil
 		}
 		select {
 		case <-ctx.Done():
 			a.core.onStopFailed(left, patience)
-			return
+			return fmt.Errorf("stopped, but not read to be withdrawn after %s: %v", patience, left)
 		case <-changed:
 		}
 	}

@@ -106,6 +106,7 @@ func (c *core) decide(s *service, now time.Time) {
 func (c *core) endDrain(s *service, now time.Time) {
 	if d := s.drain; d != nil && !d.Until.IsZero() && !now.Before(d.Until) {
 		s.drain = nil
+		s.doubt()
 		c.event(state.Event{Level: "info", Kind: state.KindDrain, Service: s.name, Text: "the drain by " + d.By + " has ended"})
 	}
 }
@@ -114,7 +115,8 @@ func (c *core) endDrain(s *service, now time.Time) {
 func (c *core) noteWants(desired reconcile.Desired, now time.Time) {
 	for p, w := range desired {
 		if ps := c.prefix(p); ps.want != w || ps.wantSince.IsZero() {
-			ps.want, ps.wantSince = w, now
+			ps.want, ps.wantSince, ps.drifted = w, now, time.Time{}
+			ps.arrived = !ps.since.IsZero() && c.met(ps)
 		}
 	}
 	for p := range c.seen {

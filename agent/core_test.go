@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"vouch/agent/internal/config"
 	"vouch/agent/internal/decide"
 	"vouch/agent/internal/health"
@@ -188,14 +190,23 @@ func TestDrainOutranksAndEnds(t *testing.T) {
 		b.wanted(t, vip, routers.Withdrawn)
 		time.Sleep(time.Minute)
 		b.tick()
+		b.wanted(t, vip, routers.Keep) // what happened meanwhile is not known
+		b.round(nil)
+		b.wanted(t, vip, routers.Keep)
+		b.round(nil)
 		b.wanted(t, vip, routers.Announced)
+		b.reads(routers.Advertised)
 		if err := o.Drain(t.Context(), "resolver", decide.Drain{By: "root"}); err != nil {
 			t.Fatal(err)
 		}
+		b.reads(routers.Absent)
 		if err := o.Resume(t.Context(), "resolver", "root"); err != nil {
 			t.Fatal(err)
 		}
-		b.wanted(t, vip, routers.Announced)
+		b.wanted(t, vip, routers.Keep)
+		b.round(errDown)
+		b.round(errDown)
+		b.wanted(t, vip, routers.Withdrawn)
 		var unknown *UnknownServiceError
 		if err := o.Drain(t.Context(), "nosuch", decide.Drain{}); !errors.As(err, &unknown) || !slices.Equal(unknown.Known, []string{"resolver"}) {
 			t.Errorf("drain of an unknown service: %v", err)
@@ -272,7 +283,7 @@ func TestOnlyCountedRoundsConfirm(t *testing.T) {
 		b.wanted(t, vip, routers.Keep)
 		b.round(nil)
 		b.wanted(t, vip, routers.Announced)
-		if why := deciding(b.services["resolver"].decision).Text; strings.Contains(why, "restarted") {
+		if why := deciding(b.services["resolver"].decision).Text; strings.Contains(why, "confirmed") {
 			t.Errorf("confirmed, and still told: %s", why)
 		}
 	})
@@ -353,6 +364,33 @@ func TestEventsAreTransitions(t *testing.T) {
 		}
 		if line := statusLine(b.store.Snapshot()); !strings.Contains(line, "fake cannot be read") {
 			t.Errorf("status line %q", line)
+		}
+	})
+}
+
+// What vouch did not do is told as somebody else's doing, and its repair as one.
+func TestDriftIsToldAsDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(loadedUp(true, vip), resolver(vip))
+		b.reads(routers.Advertised)
+		b.round(nil)
+		b.round(nil)
+		before := len(b.store.Events(0))
+		for _, s := range []routers.Stage{routers.Absent, routers.Configured, routers.Advertised} {
+			time.Sleep(5 * time.Millisecond)
+			b.reads(s)
+		}
+		var got []string
+		for _, e := range b.store.Events(0)[before:] {
+			got = append(got, e.Level+" "+e.Text)
+		}
+		want := []string{
+			"warn absent (was advertised), changed by something else than vouch; it ought to be announced",
+			"info configured (was absent)",
+			"info advertised (was configured), put right 10ms after it was changed",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

@@ -19,6 +19,8 @@ type prefix struct {
 	wantSince time.Time
 	read      time.Time // last reading that was not unknown
 	since     time.Time // since when the stage is so
+	arrived   bool      // it has been as wanted since it was wanted so
+	drifted   time.Time // when it ceased to be so by somebody else's doing; zero: it has not
 	out       *reconcile.Outstanding
 	told      map[string]bool // errors already told in this divergence; nil: not diverged for long
 }
@@ -90,20 +92,44 @@ func (c *core) onObservation(ps *prefix, o routers.Observation, now time.Time) {
 	if first && o.Stage == routers.Unknown {
 		return // nothing was known, and nothing is
 	}
-	text := fmt.Sprintf("%s (was %s)", o.Stage, old.Stage)
-	if first {
-		text = o.Stage.String() + " as found at start"
-	} else if after := now.Sub(ps.wantSince); after < time.Minute {
-		text += fmt.Sprintf(", %s after it was to be %s", after.Round(100*time.Microsecond), ps.want)
-	}
+	level, text := c.stageText(ps, old, first, now)
 	if o.Detail != "" {
 		text += ": " + state.Clean(o.Detail)
 	}
-	level := "info"
-	if o.Stage == routers.Unknown {
-		level = "warn"
-	}
 	c.event(state.Event{Level: level, Kind: state.KindStage, Service: c.ownerOf(o.Prefix), Prefix: o.Prefix.String(), Reason: o.Stage.String(), Text: text})
+}
+
+// stageText says in words that the stage of ps is another one than before, and whose doing that is.
+func (c *core) stageText(ps *prefix, old routers.Observation, first bool, now time.Time) (level, text string) {
+	after := func(since time.Time) string { return now.Sub(since).Round(100 * time.Microsecond).String() }
+	met, text := c.met(ps), fmt.Sprintf("%s (was %s)", ps.Stage, old.Stage)
+	defer func() { ps.arrived = ps.arrived || met }()
+	switch {
+	case first:
+		return "info", ps.Stage.String() + " when first read"
+	case ps.Stage == routers.Unknown:
+		return "warn", text
+	case met && !ps.drifted.IsZero():
+		text += fmt.Sprintf(", put right %s after it was changed", after(ps.drifted))
+		ps.drifted = time.Time{}
+	case met && !ps.arrived:
+		text += fmt.Sprintf(", %s after it was to be %s", after(ps.wantSince), ps.want)
+	case !met && ps.arrived && ps.drifted.IsZero():
+		ps.drifted = now
+		return "warn", text + fmt.Sprintf(", changed by something else than vouch; it ought to be %s", ps.want)
+	}
+	return "info", text
+}
+
+// met tells whether ps was read as it ought to be.
+func (c *core) met(ps *prefix) bool {
+	switch ps.want {
+	case routers.Announced:
+		return ps.Stage >= c.head.Router.Goal
+	case routers.Withdrawn:
+		return ps.Stage == routers.Absent
+	}
+	return true
 }
 
 // onOutstanding tells once that a change did not take, once for each new cause, and once that it is

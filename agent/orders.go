@@ -61,7 +61,8 @@ func (o orders) Drain(_ context.Context, name string, d decide.Drain) error {
 	return nil
 }
 
-// Resume ends a service's drain. Without a drain it does nothing.
+// Resume ends a service's drain; it is announced again after rise good rounds from now. Without a
+// drain it does nothing.
 func (o orders) Resume(_ context.Context, name, by string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -73,6 +74,7 @@ func (o orders) Resume(_ context.Context, name, by string) error {
 		return nil
 	}
 	s.drain = nil
+	s.doubt()
 	o.event(state.Event{Level: "info", Kind: state.KindDrain, Service: name, Reason: "resume", Text: "resumed by " + by})
 	o.settle(time.Now())
 	return nil
@@ -91,7 +93,7 @@ func drainText(d decide.Drain) string {
 	if d.Until.IsZero() {
 		s += " until it is resumed"
 	} else {
-		s += " until " + d.Until.Format(time.RFC3339)
+		s += " until " + d.Until.Local().Format(time.RFC3339)
 	}
 	if d.Reason != "" {
 		s += ": " + state.Clean(d.Reason)

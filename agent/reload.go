@@ -60,6 +60,7 @@ func (c *core) onReloadRefused(err error) {
 	if more {
 		first += " (and more: vouch validate)"
 	}
+	c.problem("reload", "the last reload was refused, the configuration from before is in force: "+state.Clean(first))
 	c.event(state.Event{Level: "error", Kind: state.KindReload, Reason: "refused", Text: "the new configuration is refused, the old one stays in force: " + state.Clean(first)})
 	c.settle(time.Now())
 }
@@ -91,6 +92,7 @@ func (c *core) onReload(cfg *config.Config) (stop []string, start []restart) {
 		start = append(start, c.replace(c.services[d.Name], *find(cfg, d.Name)))
 	}
 	c.releaseLeaving()
+	c.problem("reload", "")
 	if len(notes) == 0 {
 		notes = []string{"nothing changed"}
 	}

@@ -27,7 +27,7 @@ func (c *core) restore(l state.Loaded) {
 		s.drain = saved.Drain
 		if !s.removed {
 			s.st, s.unrisen = saved.State, saved.Unrisen
-			s.restored = s.st.Verdict == health.Up
+			s.unconfirmed = s.st.Verdict == health.Up
 		}
 		if !s.removed || len(s.leaving) > 0 {
 			c.services[name] = s

@@ -24,9 +24,9 @@ type service struct {
 	removed    bool           // no longer configured at all
 	stopping   bool           // the agent stops and this service withdraws
 
-	unrisen  bool // no verdict yet since the boot
-	restored bool // the verdict is of an earlier run, and not yet confirmed by rounds of this one
-	confirms int  // good rounds of this run, in a row, that counted
+	unrisen     bool // no verdict yet since the boot
+	unconfirmed bool // up, but not confirmed by rounds since vouch was started or the service resumed
+	confirms    int  // good rounds since then, in a row, that counted
 
 	st     health.State
 	rounds uint64
@@ -72,15 +72,15 @@ func (s *service) managed() []netip.Prefix {
 	return slices.Concat(s.cfg.Prefixes, s.leaving)
 }
 
-// wants says what one prefix ought to be, given what it was last read and wanted to be. After a
-// restart of the agent an up verdict of the earlier run keeps what is announced, but announces nothing
-// anew until rounds of this run confirm it: the service may have died since. A withdraw that was begun
+// wants says what one prefix ought to be, given what it was last read and wanted to be. An up verdict
+// that is not confirmed keeps what is announced, but announces nothing anew: the service may have died
+// while vouch was away, or while an operator worked on it. A withdraw that was begun
 // is not given up because the prefix has come to a service of which nothing is known yet.
 func (s *service) wants(p netip.Prefix, last prefix) routers.Want {
 	switch {
 	case slices.Contains(s.leaving, p):
 		return routers.Withdrawn
-	case s.restored && s.decision.Want == routers.Announced && last.Stage < routers.Configured:
+	case s.unconfirmed && s.decision.Want == routers.Announced && last.Stage < routers.Configured:
 		return routers.Keep
 	case s.decision.Want == routers.Keep && last.want == routers.Withdrawn && !last.gone():
 		return routers.Withdrawn
@@ -90,7 +90,7 @@ func (s *service) wants(p netip.Prefix, last prefix) routers.Want {
 
 // input gives all that the decision rests on.
 func (s *service) input() decide.Input {
-	in := decide.Input{Verdict: s.st.Verdict, Stopping: s.stopping, Removed: s.removed, Unrisen: s.unrisen, Restored: s.restored,
+	in := decide.Input{Verdict: s.st.Verdict, Stopping: s.stopping, Removed: s.removed, Unrisen: s.unrisen, Unconfirmed: s.unconfirmed,
 		Drain: s.drain, State: s.st, Rules: s.cfg.Health}
 	for i, c := range s.checks {
 		switch {
@@ -125,33 +125,41 @@ func (c *core) onRound(name string, generation int, r checks.Round) time.Duratio
 		c.onResult(s, i, res)
 	}
 	s.rounds++
-	outcome := evaluate(&s.cfg, r.Results)
+	outcome, decided := evaluate(&s.cfg, r.Results), r.Start.Add(r.Took)
 	old := s.st
-	s.st = s.cfg.Health.Step(old, r.Start, outcome)
-	s.confirm(old, r.Start, outcome)
+	s.st = s.cfg.Health.Step(old, decided, outcome)
+	s.confirm(old, decided, outcome)
 	if s.st.Verdict != old.Verdict {
 		c.onVerdict(s, old.Verdict)
 	}
 	next := s.cfg.Health.Next(s.st, outcome)
+	if s.unconfirmed {
+		next = min(next, s.cfg.Health.Fast)
+	}
 	c.settle(time.Now())
 	return next
 }
 
 // confirm ends what is special about the time before this run's own rounds decide. Only rounds that
 // were counted confirm.
-func (s *service) confirm(old health.State, start time.Time, o health.Outcome) {
+func (s *service) confirm(old health.State, decided time.Time, o health.Outcome) {
 	switch {
 	case o == health.Bad:
 		s.confirms = 0
-	case o == health.Good && s.st.LastCounted.Equal(start):
+	case o == health.Good && s.st.LastCounted.Equal(decided):
 		s.confirms++
 	}
 	if s.st.Verdict != old.Verdict || s.confirms >= s.cfg.Health.Rise {
-		s.restored = false
+		s.unconfirmed = false
 	}
 	if s.st.Verdict != health.Unknown {
 		s.unrisen = false
 	}
+}
+
+// doubt has an up verdict confirmed anew before it announces anything.
+func (s *service) doubt() {
+	s.unconfirmed, s.confirms = s.st.Verdict == health.Up, 0
 }
 
 func (c *core) onVerdict(s *service, old health.Verdict) {

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -15,6 +16,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,12 +31,12 @@ func run() int {
 	flag.StringVar(&o.vouch, "vouch", "./vouch", "the `program` vouch")
 	flag.BoolVar(&o.keep, "keep", false, "leave the network up at the end and say how to look around")
 	flag.BoolVar(&o.json, "json", false, "one JSON object for each line")
-	down := flag.Bool("down", false, "remove the networks that -keep left, and do nothing else")
+	down := flag.String("down", "", "remove the network of this `id` that -keep left, or all of them, and do nothing else")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if *down {
-		return report(removeKept())
+	if *down != "" {
+		return report(removeKept(*down))
 	}
 	ok, err := play(ctx, o)
 	if code := report(err); code != 0 {
@@ -54,9 +56,17 @@ func report(err error) int {
 	return 2
 }
 
-func removeKept() error {
+// removeKept removes one network that was kept, or all.
+func removeKept(which string) error {
+	kept := lab.Kept()
+	if which != "all" {
+		if !slices.Contains(kept, which) {
+			return fmt.Errorf("no network %q was kept; there are: %s", which, cmp.Or(strings.Join(kept, ", "), "none"))
+		}
+		kept = []string{which}
+	}
 	var errs []error
-	for _, id := range lab.Kept() {
+	for _, id := range kept {
 		if err := lab.Remove(id); err != nil {
 			errs = append(errs, err)
 			continue
@@ -96,7 +106,8 @@ func play(ctx context.Context, o options) (ok bool, err error) {
 			err = errors.Join(err, l.Close())
 		}
 	}()
-	line.say(time.Now(), "demo", fmt.Sprintf("network %s is up: client - core - apu01, apu02; OSPF, equal paths for %s", l.ID(), lab.Service))
+	line.say(time.Now(), "demo", fmt.Sprintf("network %s is up: client - core - apu01, apu02; OSPF with hellos each second, equal paths for %s", l.ID(), lab.Service))
+	line.say(time.Now(), "demo", `the core has "timers lsa min-arrival 0", and so vouch "unpaced = true": see OSPF's second in the README`)
 	s, err := newStage(ctx, l, line, program)
 	if err != nil {
 		return false, err

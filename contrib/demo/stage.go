@@ -225,7 +225,7 @@ func (s *stage) hints() string {
 		{"ask as the client", fmt.Sprintf("ip netns exec %s dig @%s id.server CH TXT   (bind9-dnsutils)", s.lab.Client.Namespace(), lab.Service.Addr())},
 		{"break unbound", fmt.Sprintf("kill %d", nd.Resolver().PID())},
 		{"break the routes", fmt.Sprintf("ip -n %s nexthop flush", nd.Namespace())},
-		{"tear down", "go run ./contrib/demo -down"},
+		{"tear down", "make demo ARGS='-down " + s.lab.ID() + "'"},
 	} {
 		fmt.Fprintf(&b, "  %-18s %s\n", c[0], c[1])
 	}

@@ -3,7 +3,6 @@ package frr
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -108,11 +107,25 @@ func parseBGP(text string, p netip.Prefix) (bgpEntry, error) {
 	case strings.Contains(e.Warning, "instance not found"):
 		return e, fmt.Errorf("%w: router bgp: %s", errNotConfigured, e.Warning)
 	case e.Warning != "":
-		return e, fmt.Errorf("%w: %s", routers.ErrUnavailable, e.Warning)
-	case len(e.Paths) > 0 && e.Prefix != p:
-		return e, fmt.Errorf("%w: the answer is about another prefix: %s", routers.ErrUnavailable, excerpt(text))
+		return e, routers.Errorf(routers.ErrUnavailable, "%s", e.Warning)
+	case len(e.Paths) == 0:
+		return e, pathless(text)
+	case e.Prefix != p:
+		return e, routers.Errorf(routers.ErrUnavailable, "the answer is about another prefix: %s", excerpt(text))
 	}
 	return e, nil
+}
+
+// pathless wants an answer that does not speak of paths to be empty: bgpd holds no prefix without one.
+func pathless(text string) error {
+	var members map[string]json.RawMessage
+	if err := decode(text, &members); err != nil {
+		return err
+	}
+	if _, ok := members["paths"]; ok || len(members) == 0 {
+		return nil
+	}
+	return unknownShape("no paths, but " + strings.Join(slices.Sorted(maps.Keys(members)), ", "))
 }
 
 // judge says how far this router's own path has come. Whom the prefix was sent to counts only when
@@ -160,8 +173,7 @@ func running(ctx context.Context, talk talker, daemon string) (string, error) {
 		return "", err
 	}
 	if !strings.Contains(replies[0].Text, "frr version") {
-		err = errors.New("not a configuration: " + excerpt(replies[0].Text))
-		return "", fmt.Errorf("%s: show running-config: %w: %w", daemon, routers.ErrUnavailable, err)
+		return "", routers.Errorf(routers.ErrUnavailable, "%s: show running-config: not a configuration: %s", daemon, excerpt(replies[0].Text))
 	}
 	return replies[0].Text, nil
 }

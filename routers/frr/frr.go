@@ -83,6 +83,7 @@ type sight struct {
 	stage  routers.Stage // Unknown: the table could not be read
 	peers  []string
 	detail string
+	stale  string // announced from an address: the way out when that is gone
 }
 
 // Router is the driver. It holds nothing but its options: every question is a session of its own, so
@@ -138,8 +139,9 @@ func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 
 // Apply asks for the changes, withdraws first. With OSPF it can take 1.1 s, or 2.3 s at worst: a
 // neighbour drops an LSA that comes within a second of the one before, so of several addresses one is
-// kept back to carry the others along, and a lone change waits until the LSA is a second old. An answer other than success counts only when the tables, read again, are not as
-// wanted. The error is of one of the classes of package routers.
+// kept back to carry the others along, and a lone change waits until the LSA is a second old. An answer
+// other than success counts only when the tables, read again, are not as wanted. The error is of one of
+// the classes of package routers.
 func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
 	if len(cs) == 0 {
 		return nil

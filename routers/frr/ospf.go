@@ -33,37 +33,59 @@ const (
 	externalLSA = "external LSA"
 )
 
+// stale tells the way out when the entry of an address outlives it: the daemon learns of addresses
+// from zebra, and one that lives on while zebra is restarted never hears of those taken away meanwhile.
+var stale = map[string]string{
+	stubLink:    staleBy("ospfd"),
+	intraPrefix: staleBy("ospf6d"),
+}
+
+func staleBy(daemon string) string {
+	return fmt.Sprintf("if that lasts, %s missed the change (was zebra restarted alone?): restart %[1]s", daemon)
+}
+
 // An lsdb is what this node originates in one family.
 type lsdb struct {
 	held      map[netip.Prefix]entry
+	linked    bool     // there is a router-LSA of the node's own with links, perhaps being flushed (ospfd only)
 	age       int      // seconds, of the LSA that holds the node's own networks; -1 when there is none
 	neighbors []string // routers with which there is a full adjacency
 	behind    []string // those of them that have not acknowledged everything (ospfd only)
 }
 
-// view reads the databases of the families asked for. When one cannot be read the other still counts.
+// view reads the databases of the families asked for, side by side: when one daemon hangs the other
+// still counts.
 func (o ospf) view(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix]sight, error) {
+	parts := byFamily(ps)
+	found := make([]map[netip.Prefix]sight, len(parts))
+	errs := make([]error, len(parts))
+	abreast(len(parts), func(i int) { found[i], errs[i] = o.viewFamily(ctx, parts[i]) })
 	sights := make(map[netip.Prefix]sight, len(ps))
-	var failed error
-	v4, v6 := byFamily(ps)
-	for _, f := range []struct {
-		ps   []netip.Prefix
-		read func(context.Context) (lsdb, error)
-	}{{v4, o.read4}, {v6, o.read6}} {
-		if len(f.ps) == 0 {
+	for _, f := range found {
+		maps.Copy(sights, f)
+	}
+	return sights, errors.Join(errs...)
+}
+
+// viewFamily is for prefixes of one family.
+func (o ospf) viewFamily(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix]sight, error) {
+	db, err := o.read(ctx, ps[0].Addr().Is4())
+	sights := make(map[netip.Prefix]sight, len(ps))
+	for _, p := range ps {
+		if err != nil {
+			sights[p] = sight{detail: err.Error()}
 			continue
 		}
-		db, err := f.read(ctx)
-		failed = errors.Join(failed, err)
-		for _, p := range f.ps {
-			if err != nil {
-				sights[p] = sight{detail: err.Error()}
-				continue
-			}
-			sights[p] = db.sight(p)
-		}
+		sights[p] = db.sight(p)
 	}
-	return sights, failed
+	return sights, err
+}
+
+func (o ospf) read(ctx context.Context, v4 bool) (lsdb, error) {
+	if v4 {
+		return o.read4(ctx)
+	}
+	return o.read6(ctx)
 }
 
 func (o ospf) read4(ctx context.Context) (lsdb, error) {
@@ -103,7 +125,7 @@ func (db lsdb) sight(p netip.Prefix) sight {
 	if !ok {
 		return sight{stage: routers.Absent, detail: db.near(p)}
 	}
-	s := sight{stage: routers.Advertised, peers: db.neighbors, detail: fmt.Sprintf("%s, cost %d", e.kind, e.cost)}
+	s := sight{stage: routers.Advertised, peers: db.neighbors, detail: fmt.Sprintf("%s, cost %d", e.kind, e.cost), stale: stale[e.kind]}
 	switch {
 	case len(db.neighbors) == 0:
 		s.detail += ", but there is no full neighbour"
@@ -175,29 +197,29 @@ type routers10 struct {
 	Areas map[string]list[lsa4] `json:"areas"`
 }
 
-// routerLSAs gives this node's router-LSAs, one for each area, without those being flushed.
+// routerLSAs gives this node's router-LSAs, one for each area.
 func (d database4) routerLSAs() []lsa4 {
 	areas := slices.Collect(maps.Values(d.Router))
 	if d.Router10 != nil {
 		areas = slices.AppendSeq(areas, maps.Values(d.Router10.Areas))
 	}
-	return live(slices.Concat(areas...))
-}
-
-func live(lsas []lsa4) []lsa4 {
-	return slices.DeleteFunc(lsas, func(l lsa4) bool { return l.Age >= maxAge })
+	return slices.Concat(areas...)
 }
 
 func parseOSPF(router, external, neighbor string) (lsdb, error) {
 	var r, e database4
-	if err := decode(router, &r); err != nil {
+	if err := decodeWhole(router, &r); err != nil {
 		return lsdb{}, err
 	}
-	if err := decode(external, &e); err != nil {
+	if err := decodeWhole(external, &e); err != nil {
 		return lsdb{}, err
 	}
 	db := lsdb{held: map[netip.Prefix]entry{}, age: -1}
 	for _, l := range r.routerLSAs() {
+		db.linked = db.linked || len(l.Links) > 0
+		if l.Age >= maxAge {
+			continue
+		}
 		if db.age < 0 || l.Age < db.age {
 			db.age = l.Age
 		}
@@ -207,14 +229,22 @@ func parseOSPF(router, external, neighbor string) (lsdb, error) {
 			}
 		}
 	}
-	for _, l := range live(slices.Concat(e.Externals, e.External10)) {
+	for _, l := range slices.Concat(e.Externals, e.External10) {
+		if l.Age >= maxAge {
+			continue
+		}
 		a, err := netip.ParseAddr(l.ID)
 		if p := netip.PrefixFrom(a, int(l.Mask)); err == nil && p.IsValid() {
 			db.hold(p.Masked(), entry{externalLSA, l.Cost, l.Age})
 		}
 	}
-	err := db.readNeighbors(neighbor)
-	return db, err
+	if err := db.readNeighbors(neighbor); err != nil {
+		return lsdb{}, err
+	}
+	if len(db.neighbors) > 0 && !db.linked {
+		return lsdb{}, unknownShape("a full neighbour, but no router-LSA that has links")
+	}
+	return db, nil
 }
 
 // readNeighbors reads ospfd's neighbours. The list that counts what was not acknowledged has one name
@@ -226,7 +256,7 @@ func (db *lsdb) readNeighbors(text string) error {
 			Unacknowledged int    `json:"linkStateRetransmissionListCounter"`
 		}] `json:"neighbors"`
 	}
-	if err := decode(text, &all); err != nil {
+	if err := decodeWhole(text, &all); err != nil {
 		return err
 	}
 	for id, adjacencies := range all.Neighbors {

@@ -42,7 +42,7 @@ func parseOSPF6(intra, external, neighbor string) (lsdb, error) {
 		text string
 		into any
 	}{{intra, &in}, {external, &ex}, {neighbor, &nb}} {
-		if err := decode(part.text, part.into); err != nil {
+		if err := decodeWhole(part.text, part.into); err != nil {
 			return lsdb{}, err
 		}
 	}

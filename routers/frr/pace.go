@@ -3,6 +3,7 @@ package frr
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -99,17 +100,19 @@ func (p pacer) wait(ctx context.Context, later []routers.Change, burst bool) err
 func (p pacer) young(ctx context.Context, cs []routers.Change) []routers.Change {
 	ctx, cancel := context.WithTimeout(ctx, paceAsk)
 	defer cancel()
-	var young []routers.Change
-	for v4, read := range map[bool]func(context.Context) (lsdb, error){true: ospf(p).read4, false: ospf(p).read6} {
-		mine := slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool { return c.Prefix.Addr().Is4() != v4 })
-		if len(mine) == 0 {
-			continue
-		}
-		if db, err := read(ctx); err == nil {
-			young = append(young, slices.DeleteFunc(mine, func(c routers.Change) bool { return !db.fresh(c.Prefix) })...)
-		}
+	ps := make([]netip.Prefix, len(cs))
+	for i, c := range cs {
+		ps[i] = c.Prefix
 	}
-	return young
+	parts := byFamily(ps)
+	fresh := make([][]netip.Prefix, len(parts))
+	abreast(len(parts), func(i int) {
+		if db, err := ospf(p).read(ctx, parts[i][0].Addr().Is4()); err == nil {
+			fresh[i] = slices.DeleteFunc(parts[i], func(q netip.Prefix) bool { return !db.fresh(q) })
+		}
+	})
+	young := slices.Concat(fresh...)
+	return slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool { return !slices.Contains(young, c.Prefix) })
 }
 
 // pause waits so long, or until ctx ends.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
+	"sync"
 
 	"vouch/routers"
 	"vouch/routers/frr/vty"
@@ -43,11 +45,7 @@ func bySocket(o Options) talker {
 		}
 		c := vty.New(conn, o.Timeout)
 		defer c.Close()
-		replies, err := converse(ctx, c, s)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.daemon, err)
-		}
-		return replies, nil
+		return converse(ctx, c, s)
 	}
 }
 
@@ -61,7 +59,7 @@ func converse(ctx context.Context, c *vty.Client, s session) ([]vty.Reply, error
 	}
 	for i, r := range replies {
 		if err := r.Refused(enter[i]); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", s.daemon, err)
 		}
 	}
 	return c.Do(ctx, s.commands...)
@@ -87,7 +85,7 @@ func orElse(first, second talker) talker {
 func ask(ctx context.Context, talk talker, daemon string, commands ...string) ([]vty.Reply, error) {
 	replies, err := talk(ctx, session{daemon: daemon, commands: commands})
 	if err == nil && len(replies) != len(commands) {
-		err = fmt.Errorf("%s: %d replies to %d commands: %w", daemon, len(replies), len(commands), routers.ErrUnavailable)
+		err = routers.Errorf(routers.ErrUnavailable, "%s: %d replies to %d commands", daemon, len(replies), len(commands))
 	}
 	return replies, err
 }
@@ -128,8 +126,9 @@ func family(p netip.Prefix) string {
 	return "ipv6"
 }
 
-// byFamily parts prefixes.
-func byFamily(ps []netip.Prefix) (v4, v6 []netip.Prefix) {
+// byFamily parts prefixes; no part is empty.
+func byFamily(ps []netip.Prefix) [][]netip.Prefix {
+	var v4, v6 []netip.Prefix
 	for _, p := range ps {
 		if p.Addr().Is4() {
 			v4 = append(v4, p)
@@ -137,5 +136,15 @@ func byFamily(ps []netip.Prefix) (v4, v6 []netip.Prefix) {
 			v6 = append(v6, p)
 		}
 	}
-	return v4, v6
+	return slices.DeleteFunc([][]netip.Prefix{v4, v6}, func(part []netip.Prefix) bool { return len(part) == 0 })
+}
+
+// abreast calls do for 0 to n-1, all at once, and waits for all: whoever asks several daemons within one
+// time learns from those that are well what they know, whichever of them hangs.
+func abreast(n int, do func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { do(i) })
+	}
+	all.Wait()
 }

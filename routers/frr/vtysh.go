@@ -32,7 +32,7 @@ func byCommand(o Options) talker {
 			rest := session{s.daemon, s.enter, s.commands[len(replies):]}
 			got, err := runVtysh(ctx, o, rest)
 			if err != nil {
-				return nil, fmt.Errorf("vtysh -d %s: %w", s.daemon, err)
+				return nil, err
 			}
 			replies = append(replies, got...)
 		}
@@ -44,26 +44,30 @@ func byCommand(o Options) talker {
 // replies than commands, but there is at least one.
 func runVtysh(ctx context.Context, o Options, s session) ([]vty.Reply, error) {
 	commands := slices.Concat(s.enter, s.commands)
-	timeout := o.Timeout + time.Duration(len(commands))*perCommand
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout+time.Duration(len(commands))*perCommand)
 	defer cancel()
+	end, _ := ctx.Deadline()
+	waits := time.Until(end)
 	args := []string{"-d", s.daemon, "--vty_socket", o.SocketDir, "-E"}
 	for _, c := range commands {
 		args = append(args, "-c", c)
 	}
 	out, err := command.Run(ctx, command.Spec{Path: o.Vtysh, Args: args, MaxOutput: vty.MaxReply})
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("no answer within %s: %w: %w", timeout, routers.ErrUnavailable, err)
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return nil, vty.Silent(name(s), waits, context.Cause(ctx))
 	case errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("%w: %w: install frr, or name the program", routers.ErrUnavailable, err)
+		return nil, routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s: no such program: install FRR, or name its vtysh", o.Vtysh)
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", routers.ErrUnavailable, err)
+		return nil, routers.Errorf(routers.ErrUnavailable, "%w", err)
 	case out.Truncated:
-		return nil, fmt.Errorf("reply is longer than %d MiB: %w", vty.MaxReply>>20, routers.ErrUnavailable)
+		return nil, routers.Errorf(routers.ErrUnavailable, "%s: a reply longer than %d MiB", name(s), vty.MaxReply>>20)
 	}
 	return judgeVtysh(s, out)
 }
+
+// name is who answers.
+func name(s session) string { return "vtysh -d " + s.daemon }
 
 // judgeVtysh makes replies of what one vtysh left. Its exit status is 0 for a warning, 1 for
 // everything else, and in some releases 0 also when the daemon is not there.
@@ -75,10 +79,10 @@ func judgeVtysh(s session, out command.Output) ([]vty.Reply, error) {
 		if complaint == "" {
 			complaint = fmt.Sprintf("no command was run (exit status %d)", out.Code)
 		}
-		return nil, fmt.Errorf("%s: %w", complaint, routers.ErrUnavailable)
+		return nil, routers.Errorf(routers.ErrUnavailable, "%s: %s", name(s), complaint)
 	case len(texts) <= len(s.enter):
 		last := len(texts) - 1
-		return nil, (vty.Reply{Status: 1, Text: texts[last]}).Refused(s.enter[last])
+		return nil, fmt.Errorf("%s: %w", name(s), (vty.Reply{Status: 1, Text: texts[last]}).Refused(s.enter[last]))
 	}
 	replies := make([]vty.Reply, 0, len(s.commands))
 	for _, text := range texts[len(s.enter):] {

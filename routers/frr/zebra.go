@@ -50,7 +50,12 @@ func parseRoutes(text string, p netip.Prefix) ([]route, error) {
 		return nil, err
 	}
 	if _, ok := table[p]; !ok && len(table) > 0 {
-		return nil, fmt.Errorf("%w: the answer is about another prefix: %s", routers.ErrUnavailable, excerpt(text))
+		return nil, routers.Errorf(routers.ErrUnavailable, "the answer is about another prefix: %s", excerpt(text))
+	}
+	for _, r := range table[p] {
+		if r.Protocol == "" {
+			return nil, unknownShape("a route without protocol")
+		}
 	}
 	return table[p], nil
 }

@@ -20,16 +20,16 @@ type Drain struct {
 
 // Input is all that a decision rests on.
 type Input struct {
-	Verdict  health.Verdict
-	Removed  bool // the service is no longer configured; its prefixes go
-	Stopping bool // the agent stops, and the service withdraws then
-	Unrisen  bool // there was no verdict yet since the boot: unknown means withdrawn
-	Restored bool // the verdict is of an earlier run of the agent, and not confirmed yet
-	Drain    *Drain
-	State    health.State
-	Rules    health.Settings
-	Failing  []string // the checks that count and failed, each as "dns failed: timeout"
-	Unknown  []string // the checks that count and are unknown, each as "route unknown: no answer"
+	Verdict     health.Verdict
+	Removed     bool // the service is no longer configured; its prefixes go
+	Stopping    bool // the agent stops, and the service withdraws then
+	Unrisen     bool // there was no verdict yet since the boot: unknown means withdrawn
+	Unconfirmed bool // no round has confirmed the verdict since vouch was started or the service resumed
+	Drain       *Drain
+	State       health.State
+	Rules       health.Settings
+	Failing     []string // the checks that count and failed, each as "dns failed: timeout"
+	Unknown     []string // the checks that count and are unknown, each as "route unknown: no answer"
 }
 
 // A Reason is one rule as it stands. Rules that are outranked are told as well, because they say
@@ -140,9 +140,9 @@ func serving(in Input, now time.Time) (Reason, routers.Want) {
 	if r.Applies {
 		r.Text, r.Since = standing(in, now), in.State.Since
 	}
-	if r.Applies && in.Restored {
-		r.Text = fmt.Sprintf("up before vouch was restarted; what is announced stays, what is not waits for %d good rounds of this run: %s",
-			in.Rules.Rise, r.Text)
+	if r.Applies && in.Unconfirmed {
+		r.Text = fmt.Sprintf("not yet confirmed since vouch was started or the service resumed: what is announced stays, what is not waits for %s; %s",
+			inARow(in.Rules.Rise, "good"), r.Text)
 	}
 	return r, routers.Announced
 }

@@ -80,8 +80,8 @@ type State struct {
 	Verdict      Verdict
 	Since        time.Time     // when Verdict became so
 	Good, Bad    int           // counted rounds in a row
-	LastRound    time.Time     // start of the last round
-	LastCounted  time.Time     // start of the last round that was counted
+	LastRound    time.Time     // when the last round was decided
+	LastCounted  time.Time     // when the last round that was counted was decided
 	UnknownSince time.Time     // start of the undecided rounds in a row; zero: none
 	Hold         time.Duration // the hold-down in force or last in force
 	HoldUntil    time.Time     // no rise before; zero: none

@@ -10,10 +10,11 @@ import (
 // by more.
 const gapMargin = 5 * time.Second
 
-// Step takes in a round that started at now and came to o, and gives the state after it. It is pure.
+// Step takes in a round that was decided at now and came to o, and gives the state after it. It is pure.
 //
-//   - A decided round counts when it is the first of its outcome, or starts at least half of Fast
-//     after the last one that counted: several events of one fault are one round.
+//   - A decided round counts when it is the first of its outcome, or comes at least half of Fast
+//     after the last one that counted: several events of one fault are one round, and so are answers
+//     that were held up and come together.
 //   - A good round resets the bad ones and the other way round; an undecided one counts for neither
 //     and resets neither, but when it goes on for UnknownAfter, OnUnknown says what follows.
 //   - After a pause of more than three intervals and the longest round (the machine was suspended, the

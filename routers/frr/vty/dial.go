@@ -12,11 +12,14 @@ import (
 	"vouch/routers"
 )
 
-// Path is the socket of a daemon ("ospfd") below FRR's directory of sockets.
-func Path(dir, daemon string) string { return filepath.Join(dir, daemon+".vty") }
+// suffix ends the name of a daemon's socket.
+const suffix = ".vty"
 
-// Dial connects to a daemon's socket. Its errors are of class routers.ErrUnavailable, wrap the
-// system's (syscall.ENOENT, ECONNREFUSED, EACCES, EAGAIN) and name the way out. The caller bounds it
+// Path is the socket of a daemon ("ospfd") below FRR's directory of sockets.
+func Path(dir, daemon string) string { return filepath.Join(dir, daemon+suffix) }
+
+// Dial connects to a daemon's socket. Its errors are of class routers.ErrUnavailable and of the
+// system's (syscall.ENOENT, ECONNREFUSED, EACCES, EAGAIN), and name the way out. The caller bounds it
 // by ctx, though connecting to a unix socket never waits.
 func Dial(ctx context.Context, dir, daemon string) (net.Conn, error) {
 	var d net.Dialer
@@ -25,8 +28,10 @@ func Dial(ctx context.Context, dir, daemon string) (net.Conn, error) {
 	if err == nil {
 		return conn, nil
 	}
-	why := "cannot connect"
+	why := "cannot connect: " + cause(err).Error()
 	switch {
+	case ctx.Err() != nil:
+		return nil, Silent(daemon, 0, context.Cause(ctx))
 	case errors.Is(err, os.ErrNotExist):
 		why = fmt.Sprintf("no such socket: is %s enabled in /etc/frr/daemons, and started?", daemon)
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -36,7 +41,7 @@ func Dial(ctx context.Context, dir, daemon string) (net.Conn, error) {
 	case errors.Is(err, syscall.EAGAIN):
 		why = fmt.Sprintf("its queue of connections is full: %s hangs or is overloaded", daemon)
 	}
-	return nil, fmt.Errorf("%s: %s: %w: %w", path, why, routers.ErrUnavailable, cause(err))
+	return nil, routers.Errorf(errors.Join(routers.ErrUnavailable, cause(err)), "%s: %s", path, why)
 }
 
 // cause is the system's own error, without the path that stands before it already.

@@ -218,11 +218,27 @@ func (c *Client) receive(ctx context.Context) (Reply, error) {
 func (c *Client) explain(ctx context.Context, command string, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return Silent(ctx, c.daemon, c.waits)
+		return Silent(c.daemon, c.waits, context.Cause(ctx))
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s does not answer within %s (hung?)", c.daemon, c.waits)
+		return Silent(c.daemon, c.waits, err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
 		return routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s closed the connection before it had answered %q", c.daemon, command)
 	}
 	return routers.Errorf(routers.ErrUnavailable, "%s: %q: %w", c.daemon, command, err)
+}
+
+// leastWait is the shortest wait after which a daemon looks hung.
+const leastWait = 10 * time.Millisecond
+
+// Silent is the error of having waited so long for somebody, such as "ospfd". It is of class
+// routers.ErrUnavailable and of its cause, which is that the time was over, or what else ended the wait.
+func Silent(who string, waited time.Duration, cause error) error {
+	class := errors.Join(routers.ErrUnavailable, cause)
+	switch {
+	case !errors.Is(cause, context.DeadlineExceeded) && !errors.Is(cause, os.ErrDeadlineExceeded):
+		return routers.Errorf(class, "%s had not answered yet: %w", who, cause)
+	case waited < leastWait:
+		return routers.Errorf(class, "no time was left to ask %s", who)
+	}
+	return routers.Errorf(class, "%s does not answer within %s (hung?)", who, waited.Round(leastWait))
 }
