@@ -125,7 +125,7 @@ func (c *core) stageText(ps *prefix, old routers.Observation, first bool, now ti
 func (c *core) met(ps *prefix) bool {
 	switch ps.want {
 	case routers.Announced:
-		return ps.Stage >= c.head.Router.Goal
+		return ps.Stage >= c.head.Router.Goal && !ps.Broken
 	case routers.Withdrawn:
 		return ps.Stage == routers.Absent
 	}

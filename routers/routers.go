@@ -70,11 +70,11 @@ func (w *Want) UnmarshalText(b []byte) error {
 
 // An Observation is what the daemon and the kernel were just read to say of one prefix.
 type Observation struct {
-	Prefix   netip.Prefix
-	Stage    Stage
-	Degraded bool     // announced with the worse attributes
-	Peers    []string // whom it is advertised to, where the protocol knows
-	Detail   string   // for people: why the stage is no further, or unknown
+	Prefix netip.Prefix
+	Stage  Stage
+	Broken bool     // advertised, but what it stands on is missing: as wanted neither way
+	Peers  []string // whom it is advertised to, where the protocol knows
+	Detail string   // for people: why the stage is no further, or unknown
 }
 
 // A Change is one thing to be done: Want is Announced or Withdrawn, never Keep.

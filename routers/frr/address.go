@@ -20,9 +20,40 @@ type address struct {
 }
 
 // observe reads the kernel and the protocol's table, and asks zebra about what is on the interface and
-// yet not announced.
+// yet not announced. The families go side by side all the way, since zebra has to be asked after the
+// table: a hung ospfd leaves it no time, but then there is nothing to ask about IPv4.
 func (a address) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
 	kernel, kerr := a.kernel(ctx, a.iface, ps)
+	var v4, v6 []routers.Observation
+	for _, k := range kernel {
+		if k.Prefix.Addr().Is4() {
+			v4 = append(v4, k)
+		} else {
+			v6 = append(v6, k)
+		}
+	}
+	var err4, err6 error
+	abreast(
+		func() { v4, err4 = a.follow(ctx, v4) },
+		func() { v6, err6 = a.follow(ctx, v6) },
+	)
+	os := make([]routers.Observation, len(ps))
+	for i, p := range ps {
+		from := &v6
+		if p.Addr().Is4() {
+			from = &v4
+		}
+		os[i], *from = (*from)[0], (*from)[1:]
+	}
+	return os, errors.Join(kerr, err4, err6)
+}
+
+// follow goes on from what the kernel says of the prefixes of one family.
+func (a address) follow(ctx context.Context, kernel []routers.Observation) ([]routers.Observation, error) {
+	ps := make([]netip.Prefix, len(kernel))
+	for i, k := range kernel {
+		ps[i] = k.Prefix
+	}
 	sights, err := a.table(ctx, ps)
 	var stuck []netip.Prefix
 	for i, p := range ps {
@@ -35,7 +66,7 @@ func (a address) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 	for i, p := range ps {
 		os[i] = a.judge(kernel[i], sights[p], zebra[p], zerr)
 	}
-	return os, errors.Join(kerr, err, zerr)
+	return os, errors.Join(err, zerr)
 }
 
 // judge joins what the kernel, the protocol's table and zebra say of one prefix. What the protocol
@@ -51,7 +82,7 @@ func (a address) judge(kernel routers.Observation, s sight, rs []route, zerr err
 	case s.stage == routers.Unknown:
 		o.Detail = join(s.detail, a.place(kernel))
 	case kernel.Stage == routers.Absent && s.stage >= routers.Selected:
-		o.Detail = join(s.detail, "announced although "+kernel.Detail)
+		o.Detail = join(join(s.detail, "announced although "+kernel.Detail), s.stale)
 	case kernel.Stage == routers.Absent: // an operator's network statement may be left, waiting for the address
 		o.Stage, o.Detail = routers.Absent, join(kernel.Detail, s.detail)
 	case s.stage >= routers.Selected:

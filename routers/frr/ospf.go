@@ -56,21 +56,24 @@ type lsdb struct {
 // view reads the databases of the families asked for, side by side: when one daemon hangs the other
 // still counts.
 func (o ospf) view(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix]sight, error) {
-	parts := byFamily(ps)
-	found := make([]map[netip.Prefix]sight, len(parts))
-	errs := make([]error, len(parts))
-	abreast(len(parts), func(i int) { found[i], errs[i] = o.viewFamily(ctx, parts[i]) })
-	sights := make(map[netip.Prefix]sight, len(ps))
-	for _, f := range found {
-		maps.Copy(sights, f)
-	}
-	return sights, errors.Join(errs...)
+	v4, v6 := byFamily(ps)
+	var sights, sights6 map[netip.Prefix]sight
+	var err4, err6 error
+	abreast(
+		func() { sights, err4 = viewFamily(ctx, v4, o.read4) },
+		func() { sights6, err6 = viewFamily(ctx, v6, o.read6) },
+	)
+	maps.Copy(sights, sights6)
+	return sights, errors.Join(err4, err6)
 }
 
-// viewFamily is for prefixes of one family.
-func (o ospf) viewFamily(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix]sight, error) {
-	db, err := o.read(ctx, ps[0].Addr().Is4())
+// viewFamily reads the database only when there are prefixes to look for.
+func viewFamily(ctx context.Context, ps []netip.Prefix, read func(context.Context) (lsdb, error)) (map[netip.Prefix]sight, error) {
 	sights := make(map[netip.Prefix]sight, len(ps))
+	if len(ps) == 0 {
+		return sights, nil
+	}
+	db, err := read(ctx)
 	for _, p := range ps {
 		if err != nil {
 			sights[p] = sight{detail: err.Error()}
@@ -79,13 +82,6 @@ func (o ospf) viewFamily(ctx context.Context, ps []netip.Prefix) (map[netip.Pref
 		sights[p] = db.sight(p)
 	}
 	return sights, err
-}
-
-func (o ospf) read(ctx context.Context, v4 bool) (lsdb, error) {
-	if v4 {
-		return o.read4(ctx)
-	}
-	return o.read6(ctx)
 }
 
 func (o ospf) read4(ctx context.Context) (lsdb, error) {

@@ -110,13 +110,10 @@ func (s static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obser
 	var sights map[netip.Prefix]sight
 	var found map[netip.Prefix]routing
 	var err, rerr error
-	abreast(2, func(i int) {
-		if i == 0 {
-			sights, err = s.table(ctx, ps)
-		} else {
-			found, rerr = s.read(ctx, ps)
-		}
-	})
+	abreast(
+		func() { sights, err = s.table(ctx, ps) },
+		func() { found, rerr = s.read(ctx, ps) },
+	)
 	os := make([]routers.Observation, len(ps))
 	for i, p := range ps {
 		r, known := found[p]

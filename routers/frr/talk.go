@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"slices"
 	"sync"
 
 	"vouch/routers"
@@ -126,9 +125,8 @@ func family(p netip.Prefix) string {
 	return "ipv6"
 }
 
-// byFamily parts prefixes; no part is empty.
-func byFamily(ps []netip.Prefix) [][]netip.Prefix {
-	var v4, v6 []netip.Prefix
+// byFamily parts prefixes.
+func byFamily(ps []netip.Prefix) (v4, v6 []netip.Prefix) {
 	for _, p := range ps {
 		if p.Addr().Is4() {
 			v4 = append(v4, p)
@@ -136,15 +134,19 @@ func byFamily(ps []netip.Prefix) [][]netip.Prefix {
 			v6 = append(v6, p)
 		}
 	}
-	return slices.DeleteFunc([][]netip.Prefix{v4, v6}, func(part []netip.Prefix) bool { return len(part) == 0 })
+	return v4, v6
 }
 
-// abreast calls do for 0 to n-1, all at once, and waits for all: whoever asks several daemons within one
-// time learns from those that are well what they know, whichever of them hangs.
-func abreast(n int, do func(i int)) {
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { do(i) })
+// abreast does all at once and waits for all. Whoever asks several daemons within one time thus learns
+// what those know that are well, whichever of them hangs.
+func abreast(all ...func()) {
+	var others sync.WaitGroup
+	for i, do := range all {
+		if i < len(all)-1 {
+			others.Go(do)
+		} else {
+			do()
+		}
 	}
-	all.Wait()
+	others.Wait()
 }

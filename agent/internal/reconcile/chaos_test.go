@@ -74,7 +74,7 @@ func TestChaos(t *testing.T) {
 			r.pass(7 * time.Second)                   // what was asked for long ago may take effect now, and is drift
 			r.f.do(func() {
 				for p, w := range up {
-					if s := r.f.stages[p]; !met(w, max(s, routers.Absent), routers.Advertised) {
+					if s := r.f.stages[p]; !met(w, routers.Observation{Stage: max(s, routers.Absent)}, routers.Advertised) {
 						t.Errorf("seed %d: %s is %s, wanted %s", seed, p, s, w)
 					}
 				}

@@ -56,12 +56,12 @@ func find(have []routers.Observation, p netip.Prefix) *routers.Observation {
 	return &have[i]
 }
 
-// stage gives the stage of p in the last reading.
-func (l *ledger) stage(p netip.Prefix) routers.Stage {
+// last gives what p was last read as.
+func (l *ledger) last(p netip.Prefix) routers.Observation {
 	if o := find(l.have, p); o != nil {
-		return o.Stage
+		return *o
 	}
-	return routers.Unknown
+	return routers.Observation{Prefix: p}
 }
 
 // desire takes in what is wanted from now on. A prefix that ought to be something else now starts
@@ -82,7 +82,7 @@ func (l *ledger) desire(next Desired, now time.Time) {
 		e := l.entries[p]
 		force := e != nil && e.asked && w != routers.Keep
 		delete(l.entries, p)
-		if force || !met(w, l.stage(p), l.goal) {
+		if force || !met(w, l.last(p), l.goal) {
 			l.entries[p] = &entry{since: now, next: now, force: force}
 		}
 	}
@@ -94,7 +94,7 @@ func (l *ledger) observe(have []routers.Observation, err error, goal routers.Sta
 	l.have, l.err, l.goal = have, err, goal
 	for _, o := range have {
 		e := l.entries[o.Prefix]
-		switch ok := met(l.want[o.Prefix], o.Stage, goal); {
+		switch ok := met(l.want[o.Prefix], o, goal); {
 		case ok && e != nil:
 			l.confirm(e, o)
 		case ok:
@@ -120,7 +120,7 @@ func away(err error) bool {
 func (l *ledger) confirm(e *entry, o routers.Observation) {
 	switch {
 	case e.force:
-	case !e.asked, e.seen.Stage == o.Stage && e.seen.Degraded == o.Degraded:
+	case !e.asked, e.seen.Stage == o.Stage && e.seen.Broken == o.Broken:
 		delete(l.entries, o.Prefix)
 	default:
 		e.seen = o
@@ -216,7 +216,7 @@ func (l *ledger) polls() bool {
 func (l *ledger) nextAttempt() time.Time {
 	var at time.Time
 	for p, e := range l.entries {
-		if e.waits() && askable(l.want[p], l.stage(p)) && (at.IsZero() || e.next.Before(at)) {
+		if e.waits() && askable(l.want[p], l.last(p).Stage) && (at.IsZero() || e.next.Before(at)) {
 			at = e.next
 		}
 	}
@@ -238,7 +238,7 @@ func (l *ledger) outstanding() map[netip.Prefix]Outstanding {
 	out := make(map[netip.Prefix]Outstanding, len(l.entries))
 	for p, e := range l.entries {
 		o := Outstanding{Since: e.since, Attempts: e.attempts, Err: e.err, Doing: Announcing}
-		w, s := l.want[p], l.stage(p)
+		w, s := l.want[p], l.last(p).Stage
 		switch {
 		case w == routers.Withdrawn:
 			o.Doing = Withdrawing

@@ -23,16 +23,16 @@ func (d Desired) prefixes() []netip.Prefix {
 // Plan gives the changes that lead from have to want, withdraws first, each kind sorted. It is pure.
 //
 // A prefix to be withdrawn is asked for until it is read absent, also when it cannot be read. One to
-// be announced is asked for when it is read to be short of goal, and never when it cannot be read:
-// nothing is announced for an unknown. A prefix that have does not name cannot be read.
+// be announced is asked for when it is read to be short of goal, or broken, and never when it cannot be
+// read: nothing is announced for an unknown. A prefix that have does not name cannot be read.
 func Plan(want Desired, have []routers.Observation, goal routers.Stage) []routers.Change {
-	stages := make(map[netip.Prefix]routers.Stage, len(have))
+	read := make(map[netip.Prefix]routers.Observation, len(have))
 	for _, o := range have {
-		stages[o.Prefix] = o.Stage
+		read[o.Prefix] = o
 	}
 	var cs []routers.Change
 	for p, w := range want {
-		if s := stages[p]; !met(w, s, goal) && askable(w, s) {
+		if o := read[p]; !met(w, o, goal) && askable(w, o.Stage) {
 			cs = append(cs, routers.Change{Prefix: p, Want: w})
 		}
 	}
@@ -42,13 +42,13 @@ func Plan(want Desired, have []routers.Observation, goal routers.Stage) []router
 	return cs
 }
 
-// met says whether a prefix at stage s is as wanted.
-func met(w routers.Want, s, goal routers.Stage) bool {
+// met says whether a prefix that was read as o is as wanted.
+func met(w routers.Want, o routers.Observation, goal routers.Stage) bool {
 	switch w {
 	case routers.Withdrawn:
-		return s == routers.Absent
+		return o.Stage == routers.Absent
 	case routers.Announced:
-		return s != routers.Unknown && s >= goal
+		return o.Stage != routers.Unknown && o.Stage >= goal && !o.Broken
 	}
 	return true
 }

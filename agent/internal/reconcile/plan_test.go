@@ -57,6 +57,12 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s, read as %s, goal %s: %v, want %v", tc.want, tc.stage, tc.goal, got, want)
 		}
 	}
+	broken := []routers.Observation{{Prefix: pfx(1), Stage: routers.Advertised, Broken: true}}
+	for _, w := range []routers.Want{announced, withdrawn} {
+		if got := Plan(Desired{pfx(1): w}, broken, routers.Advertised); len(got) != 1 || got[0].Want != w {
+			t.Errorf("broken, and to be %s: %v", w, got)
+		}
+	}
 	if got := Plan(Desired{pfx(1): withdrawn, pfx(2): announced}, nil, routers.Advertised); len(got) != 1 || got[0].Want != withdrawn {
 		t.Errorf("nothing read: %v, want only the withdraw", got)
 	}
