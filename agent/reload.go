@@ -41,11 +41,13 @@ func fixed(d config.Changes, file string) error {
 	for _, t := range []struct {
 		name    string
 		differs bool
+		wayOut  string
 	}{
-		{"agent", d.Agent}, {"control", d.Control}, {"router", d.Router},
+		{"agent", d.Agent, "restart vouch"}, {"control", d.Control, "restart vouch"},
+		{"router", d.Router, "drain the services, restart vouch and resume them, so that nothing stays announced in the old way"},
 	} {
 		if t.differs {
-			errs = append(errs, fmt.Errorf("%s: [%s] is not the same, and is read only at start: restart vouch (systemctl restart vouch)", file, t.name))
+			errs = append(errs, fmt.Errorf("%s: [%s] is not the same, and is read only at start: %s", file, t.name, t.wayOut))
 		}
 	}
 	return errors.Join(errs...)
@@ -87,9 +89,14 @@ func (c *core) onReload(cfg *config.Config) (stop []string, start []restart) {
 		stop = append(stop, d.Name)
 		if d.Change == config.Removed {
 			c.services[d.Name].remove()
+		}
+	}
+	for _, d := range diff.Services {
+		if d.Change == config.Same || d.Change == config.Removed {
 			continue
 		}
 		start = append(start, c.replace(c.services[d.Name], *find(cfg, d.Name)))
+		c.inheritDrain(c.services[d.Name])
 	}
 	c.releaseLeaving()
 	c.problem("reload", "")
@@ -116,6 +123,20 @@ func (c *core) replace(s *service, sc config.Service) restart {
 	}
 	s.generation++
 	return restart{cfg: sc, generation: s.generation}
+}
+
+// inheritDrain drains a service that has taken over a prefix of a drained one which was removed: a
+// service that gets another name must not come back by that.
+func (c *core) inheritDrain(s *service) {
+	for _, old := range c.services {
+		if s.drain == nil && old.removed && old.drain != nil &&
+			slices.ContainsFunc(s.cfg.Prefixes, func(p netip.Prefix) bool { return slices.Contains(old.leaving, p) }) {
+			d := *old.drain
+			s.drain = &d
+			c.event(state.Event{Level: "warn", Kind: state.KindDrain, Service: s.name, Reason: "drain",
+				Text: "takes over a prefix of " + old.name + " and its drain: " + drainText(d)})
+		}
+	}
 }
 
 // remove makes all of a service's prefixes leave.

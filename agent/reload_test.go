@@ -75,6 +75,20 @@ func TestReloadGivesUpNoWithdraw(t *testing.T) {
 		if err := (orders{b.core}).Drain(t.Context(), "resolver", decide.Drain{By: "root"}); err != nil {
 			t.Fatal(err)
 		}
+		b.reads(routers.Absent)
+		renamed := resolver(vip)
+		renamed.Name = "renamed"
+		b.onReload(&config.Config{Services: []config.Service{renamed}})
+		if d := b.services["renamed"].drain; d == nil || d.By != "root" {
+			t.Errorf("the drain of the renamed service: %+v", d)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(loadedUp(true, vip), resolver(vip))
+		b.reads(routers.Advertised)
+		if err := (orders{b.core}).Drain(t.Context(), "resolver", decide.Drain{By: "root"}); err != nil {
+			t.Fatal(err)
+		}
 		b.onReload(&config.Config{})
 		b.onReload(&config.Config{Services: []config.Service{resolver(vip)}})
 		if b.services["resolver"].drain == nil {

@@ -39,11 +39,15 @@ func (c *core) restore(l state.Loaded) {
 // any more, and only a person can know whether it is still wanted.
 func (c *core) notePlace(l state.Loaded) {
 	now := place(c.cfg.Router)
-	if !l.SameBoot || l.Place == "" || l.Place == now {
+	announced := false
+	for _, s := range l.Services {
+		announced = announced || s.Drain == nil && s.State.Verdict == health.Up
+	}
+	if !l.SameBoot || l.Place == "" || l.Place == now || !announced {
 		return
 	}
 	text := fmt.Sprintf("the earlier run announced by %s, this one does by %s: what was announced there is not managed any more. "+
-		"Withdraw it by hand; next time stop vouch with on_stop = \"withdraw\" before changing [router]", l.Place, now)
+		"Withdraw it by hand. Next time drain the services before [router] is changed, and resume them afterwards", l.Place, now)
 	c.problem("router", text)
 	c.event(state.Event{Level: "error", Kind: state.KindRouter, Reason: "changed", Text: text})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"vouch/routers"
 )
@@ -14,59 +15,52 @@ type address struct {
 	iface  string
 	talk   talker
 	table  view
+	parts  []func(netip.Addr) bool // of the prefixes, each with a daemon of its own to read from
 	kernel func(ctx context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error)
 	change func(ctx context.Context, iface string, cs []routers.Change) error
 	pace   *pacer // nil where the protocol carries any number of changes at once
 }
 
 // observe reads the kernel and the protocol's table, and asks zebra about what is on the interface and
-// yet not announced. The families go side by side all the way, since zebra has to be asked after the
-// table: a hung ospfd leaves it no time, but then there is nothing to ask about IPv4.
+// yet not announced. The parts go side by side all the way, since zebra has to be asked last: a hung
+// ospfd leaves no time for that, but then there is nothing to ask about IPv4.
 func (a address) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
 	kernel, kerr := a.kernel(ctx, a.iface, ps)
-	var v4, v6 []routers.Observation
-	for _, k := range kernel {
-		if k.Prefix.Addr().Is4() {
-			v4 = append(v4, k)
-		} else {
-			v6 = append(v6, k)
-		}
+	os := slices.Clone(kernel)
+	errs := make([]error, len(a.parts))
+	var all []func()
+	for i, mine := range a.parts {
+		all = append(all, func() { errs[i] = a.follow(ctx, mine, kernel, os) })
 	}
-	var err4, err6 error
-	abreast(
-		func() { v4, err4 = a.follow(ctx, v4) },
-		func() { v6, err6 = a.follow(ctx, v6) },
-	)
-	os := make([]routers.Observation, len(ps))
-	for i, p := range ps {
-		from := &v6
-		if p.Addr().Is4() {
-			from = &v4
-		}
-		os[i], *from = (*from)[0], (*from)[1:]
-	}
-	return os, errors.Join(kerr, err4, err6)
+	abreast(all...)
+	return os, errors.Join(kerr, errors.Join(errs...))
 }
 
-// follow goes on from what the kernel says of the prefixes of one family.
-func (a address) follow(ctx context.Context, kernel []routers.Observation) ([]routers.Observation, error) {
-	ps := make([]netip.Prefix, len(kernel))
-	for i, k := range kernel {
-		ps[i] = k.Prefix
+// follow goes on from what the kernel says of one part of the prefixes, and puts into os what all say
+// together; it leaves the other parts' places alone.
+func (a address) follow(ctx context.Context, mine func(netip.Addr) bool, kernel, os []routers.Observation) error {
+	var ps, stuck []netip.Prefix
+	for _, k := range kernel {
+		if mine(k.Prefix.Addr()) {
+			ps = append(ps, k.Prefix)
+		}
+	}
+	if len(ps) == 0 {
+		return nil
 	}
 	sights, err := a.table(ctx, ps)
-	var stuck []netip.Prefix
-	for i, p := range ps {
-		if s := sights[p].stage; s != routers.Unknown && s < routers.Selected && kernel[i].Stage >= routers.Configured {
-			stuck = append(stuck, p)
+	for _, k := range kernel {
+		if s := sights[k.Prefix].stage; s != routers.Unknown && s < routers.Selected && k.Stage >= routers.Configured {
+			stuck = append(stuck, k.Prefix)
 		}
 	}
 	zebra, zerr := routes(ctx, a.talk, stuck)
-	os := make([]routers.Observation, len(ps))
-	for i, p := range ps {
-		os[i] = a.judge(kernel[i], sights[p], zebra[p], zerr)
+	for i, k := range kernel {
+		if mine(k.Prefix.Addr()) {
+			os[i] = a.judge(k, sights[k.Prefix], zebra[k.Prefix], zerr)
+		}
 	}
-	return os, errors.Join(err, zerr)
+	return errors.Join(err, zerr)
 }
 
 // judge joins what the kernel, the protocol's table and zebra say of one prefix. What the protocol

@@ -143,7 +143,7 @@ func TestRefusalsAreJudgedByTheTable(t *testing.T) {
 
 func TestBusy(t *testing.T) {
 	r := recording(t, "zebra-absent", "staticd-empty")
-	locked := vty.Reply{Status: vty.Locked, Text: "% command failed, could not lock candidate DS\n"}
+	locked := vty.Reply{Status: 255, Text: "% command failed, could not lock candidate DS\n"}
 	r.replies["staticd"]["ip route 10.53.54.1/32 blackhole"] = locked
 	r.replies["staticd"]["ip route 10.53.54.2/32 blackhole"] = locked
 	o := Options{Method: MethodStatic, SocketDir: t.TempDir()}

@@ -103,8 +103,10 @@ func New(o Options) *Router {
 
 func newRouter(o Options, talk talker) *Router {
 	var table view = ospf{talk}.view
+	parts := []func(netip.Addr) bool{netip.Addr.Is4, netip.Addr.Is6}
 	if o.Protocol == ProtocolBGP {
 		table = bgp{talk, o.MinPeers, bgpPath.own}.view
+		parts = []func(netip.Addr) bool{netip.Addr.IsValid}
 	}
 	r := &Router{options: o}
 	var pace *pacer
@@ -117,7 +119,7 @@ func newRouter(o Options, talk talker) *Router {
 	case MethodStatic:
 		r.method = static{talk, table, o.SocketDir, pace}
 	default:
-		r.method = address{o.Interface, talk, table, rtnl.ObserveAddresses, rtnl.ChangeAddresses, pace}
+		r.method = address{o.Interface, talk, table, parts, rtnl.ObserveAddresses, rtnl.ChangeAddresses, pace}
 	}
 	return r
 }

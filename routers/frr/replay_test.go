@@ -100,7 +100,7 @@ func (r *replay) talk(ctx context.Context, s session) ([]vty.Reply, error) {
 		case ok:
 			replies[i] = reply
 		case len(s.enter) == 0:
-			replies[i] = vty.Reply{Status: vty.Unknown, Text: "% Unknown command: " + c + "\n"}
+			replies[i] = vty.Reply{Status: 2, Text: "% Unknown command: " + c + "\n"}
 		}
 	}
 	return replies, nil

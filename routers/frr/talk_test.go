@@ -92,8 +92,8 @@ echo "vm# configure terminal"; echo "vm(config)# network 10.0.0.2/32"`)
 		cause error
 		text  string
 	}{
-		"missing":  {Options{Vtysh: "/nowhere/vtysh"}, s, os.ErrNotExist, "install frr"},
-		"hangs":    {Options{Vtysh: script(t, "sleep 60"), Timeout: 50 * time.Millisecond}, s, context.DeadlineExceeded, "vtysh -d bgpd: no answer within 80ms"},
+		"missing":  {Options{Vtysh: "/nowhere/vtysh"}, s, os.ErrNotExist, "/nowhere/vtysh: no such program: install FRR"},
+		"hangs":    {Options{Vtysh: script(t, "sleep 60"), Timeout: 50 * time.Millisecond}, s, context.DeadlineExceeded, "vtysh -d bgpd does not answer within 80ms (hung?)"},
 		"too long": {Options{Vtysh: script(t, "head -c 17000000 /dev/zero"), Timeout: 10 * time.Second}, s, routers.ErrUnavailable, "longer than 16 MiB"},
 	} {
 		_, err := byCommand(c.o.withDefaults())(t.Context(), c.s)
@@ -153,7 +153,7 @@ func TestConverse(t *testing.T) {
 	if sent := <-done; sent != "enable\x00configure terminal\x00router bgp\x00" {
 		t.Errorf("sent %q", sent)
 	}
-	if refusal := (*vty.Refusal)(nil); !errors.As(err, &refusal) || refusal.Command != "router bgp" {
+	if refusal := (*vty.Refusal)(nil); !errors.As(err, &refusal) || err.Error() != `bgpd: "router bgp": status 13: % No BGP process is configured` {
 		t.Errorf("error %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -20,6 +21,9 @@ import (
 
 // format is the version of the state file; a file of another version is set aside.
 const format = 1
+
+// maxFile bounds what is read: a larger file is not one of ours.
+const maxFile = 16 << 20
 
 // keepInFile is how many events go over a restart.
 const keepInFile = 200
@@ -133,7 +137,7 @@ type Loaded struct {
 // and reported in the result; one that cannot be read at all is the error, beside a result that only
 // says whether it was of this boot.
 func Load(path string, c Clock) (Loaded, error) {
-	b, err := os.ReadFile(path)
+	b, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Loaded{}, nil
 	}
@@ -149,6 +153,16 @@ func Load(path string, c Clock) (Loaded, error) {
 		return Loaded{SameBoot: l.SameBoot}, fmt.Errorf("state file: set aside: %w", err)
 	}
 	return l, nil
+}
+
+// read gives the file's content, or of one that is too large the beginning, which cannot be decoded.
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
 // diesWithBoot tells whether what is in the file's directory cannot be older than this boot.
