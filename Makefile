@@ -4,6 +4,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 BIN     := bin/vouch
+PREFIX  ?= /usr/local
 LINT    := $(GO) tool -modfile=packaging/tools/go.mod
 
 # What the lab needs, as Debian packages, each with a file that tells that it is there.
@@ -12,7 +13,7 @@ DEBS      := frr:/usr/lib/frr/ospfd unbound:/usr/sbin/unbound iproute2:/sbin/ip 
 TEST_DEBS := $(DEBS) gcc:/usr/bin/gcc libc6-dev:/usr/include/stdlib.h
 
 .DEFAULT_GOAL := help
-.PHONY: help build deps demo-deps demo test unit lint bench install clean
+.PHONY: help build deps demo-deps demo test unit lint bench install uninstall clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,8 +44,13 @@ lint: ## gofmt, go vet and staticcheck with all checks
 bench: deps build ## measure against what would be used instead (as root)
 	$(GO) run ./contrib/bench -vouch $(BIN) $(ARGS)
 
-install: build ## install the binary below DESTDIR and PREFIX (default /usr/local)
-	install -D -m 0755 $(BIN) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/vouch
+install: build ## install the binary and the unit (DESTDIR, PREFIX=/usr/local); starts nothing
+	install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/vouch
+	install -D -m 0644 packaging/systemd/vouch.service $(DESTDIR)/etc/systemd/system/vouch.service
+	sed -i 's|/usr/local/bin|$(PREFIX)/bin|' $(DESTDIR)/etc/systemd/system/vouch.service
+
+uninstall: ## remove what install installed; the configuration and what is announced stay
+	rm -f $(DESTDIR)$(PREFIX)/bin/vouch $(DESTDIR)/etc/systemd/system/vouch.service
 
 clean: ## remove what was built
 	rm -rf bin
