@@ -68,23 +68,63 @@ func (c *core) tick() {
 	c.settle(time.Now())
 }
 
-// settle computes what follows from the present state and sends it out.
+// settle computes what follows from the present state for all services, and sends it out.
 func (c *core) settle(now time.Time) {
 	desired := reconcile.Desired{}
 	for _, name := range slices.Sorted(maps.Keys(c.services)) {
-		s := c.services[name]
-		c.endDrain(s, now)
-		c.decide(s, now)
-		for _, p := range s.managed() {
-			desired[p] = s.wants(p, c.last(p))
-		}
+		c.settleInto(desired, c.services[name], now)
 	}
 	if c.desired == nil || !maps.Equal(c.desired, desired) {
-		c.noteWants(desired, now)
-		c.desired, c.current = desired, false
-		c.want(maps.Clone(desired))
+		c.desire(desired, now)
 	}
-	c.store.Publish(c.snapshot(now))
+	c.keep(now)
+	c.store.Touch()
+}
+
+// settleOne does the same for one service that had a round. With a thousand services there are a
+// thousand of these a second, so it looks at nothing else.
+func (c *core) settleOne(s *service, now time.Time) {
+	own := reconcile.Desired{}
+	c.settleInto(own, s, now)
+	for p, w := range own {
+		if c.desired[p] != w {
+			desired := maps.Clone(c.desired)
+			maps.Copy(desired, own)
+			c.desire(desired, now)
+			break
+		}
+	}
+	c.keep(now)
+}
+
+// settleInto decides one service and puts what its prefixes ought to be into desired.
+func (c *core) settleInto(desired reconcile.Desired, s *service, now time.Time) {
+	c.endDrain(s, now)
+	c.decide(s, now)
+	for _, p := range s.managed() {
+		desired[p] = s.wants(p, c.last(p))
+	}
+}
+
+// desire sends out what all prefixes ought to be, and remembers since when.
+func (c *core) desire(desired reconcile.Desired, now time.Time) {
+	for p, w := range desired {
+		if ps := c.prefix(p); ps.want != w || ps.wantSince.IsZero() {
+			ps.want, ps.wantSince, ps.drifted = w, now, time.Time{}
+			ps.arrived = !ps.since.IsZero() && c.met(ps)
+		}
+	}
+	for p := range c.seen {
+		if _, ok := desired[p]; !ok {
+			delete(c.seen, p)
+		}
+	}
+	c.desired, c.current = desired, false
+	c.want(maps.Clone(desired))
+}
+
+// keep has the state file written when it lacks something.
+func (c *core) keep(now time.Time) {
 	if c.dirty || now.Sub(c.saved) >= saveEvery {
 		c.dirty, c.saved = false, now
 		c.save()
@@ -108,21 +148,6 @@ func (c *core) endDrain(s *service, now time.Time) {
 		s.drain = nil
 		s.doubt()
 		c.event(state.Event{Level: "info", Kind: state.KindDrain, Service: s.name, Text: "the drain by " + d.By + " has ended"})
-	}
-}
-
-// noteWants remembers since when each prefix has been wanted so.
-func (c *core) noteWants(desired reconcile.Desired, now time.Time) {
-	for p, w := range desired {
-		if ps := c.prefix(p); ps.want != w || ps.wantSince.IsZero() {
-			ps.want, ps.wantSince, ps.drifted = w, now, time.Time{}
-			ps.arrived = !ps.since.IsZero() && c.met(ps)
-		}
-	}
-	for p := range c.seen {
-		if _, ok := desired[p]; !ok {
-			delete(c.seen, p)
-		}
 	}
 }
 

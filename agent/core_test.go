@@ -145,7 +145,7 @@ func TestAnotherMethodThanBeforeIsTold(t *testing.T) {
 		l := loadedUp(true, vip)
 		l.Place = "network statement in /run/frr"
 		b := newBench(l, resolver(vip))
-		if ps := b.store.Snapshot().Problems; len(ps) != 1 || !strings.Contains(ps[0], l.Place) {
+		if ps := b.Snapshot().Problems; len(ps) != 1 || !strings.Contains(ps[0], l.Place) {
 			t.Errorf("problems: %q", ps)
 		}
 		if s := b.toSave(); s.Place == l.Place {
@@ -362,7 +362,7 @@ func TestEventsAreTransitions(t *testing.T) {
 		if want := []string{state.KindRouter, state.KindStage, state.KindDiverged}; !slices.Equal(last, want) {
 			t.Errorf("the lost daemon told %v, want %v", last, want)
 		}
-		if line := statusLine(b.store.Snapshot()); !strings.Contains(line, "fake cannot be read") {
+		if line := statusLine(b.Snapshot()); !strings.Contains(line, "fake cannot be read") {
 			t.Errorf("status line %q", line)
 		}
 	})
@@ -400,7 +400,7 @@ func TestSnapshotSharesNothing(t *testing.T) {
 		b := newBench(loadedUp(true, vip), resolver(vip))
 		b.reads(routers.Advertised)
 		b.round(nil)
-		snap := b.store.Snapshot()
+		snap := b.Snapshot()
 		b.round(errDown)
 		b.reads(routers.Absent)
 		if k := snap.Services[0].Checks[0]; k.Status != checks.OK {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"vouch/agent/internal/state"
+	"vouch/checks"
 	"vouch/routers"
 )
 
@@ -30,12 +31,15 @@ func (a *Agent) runClock(ctx context.Context) error {
 	}
 }
 
+// statusPause bounds how often the status line is looked at.
+const statusPause = 500 * time.Millisecond
+
 // runStatus keeps the service manager's status line true.
 func (a *Agent) runStatus(ctx context.Context) error {
 	told := ""
 	for {
 		changed := a.core.store.Changed()
-		if line := statusLine(a.core.store.Snapshot()); line != told {
+		if line := statusLine(a.core.Snapshot()); line != told {
 			told = line
 			a.notify(func() error { return a.deps.Notifier.Status(line) })
 		}
@@ -43,6 +47,11 @@ func (a *Agent) runStatus(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(statusPause):
 		}
 	}
 }
@@ -171,12 +180,14 @@ func (c *core) onReady() {
 	c.settle(time.Now())
 }
 
-// onTarget records what a check probes.
-func (c *core) onTarget(name string, generation, i int, target string) {
+// onTargets records what the checks of a service probe.
+func (c *core) onTargets(name string, generation int, probes []checks.Probe) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.services[name]; s != nil && s.generation == generation && i < len(s.checks) {
-		s.checks[i].Target = state.Clean(target)
+	if s := c.services[name]; s != nil && s.generation == generation {
+		for i, p := range probes {
+			s.checks[i].Target = state.Clean(p.Checker.String())
+		}
 	}
 }
 

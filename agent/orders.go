@@ -29,9 +29,6 @@ func (e *UnknownServiceError) Unknown() bool { return true }
 // orders is what the control socket may ask of the core.
 type orders struct{ *core }
 
-// Snapshot gives the current one.
-func (o orders) Snapshot() *state.Snapshot { return o.store.Snapshot() }
-
 // Events gives the recent events numbered above after.
 func (o orders) Events(after uint64) []state.Event { return o.store.Events(after) }
 

@@ -21,7 +21,7 @@ func TestPrefixesOfARemovedServiceLeave(t *testing.T) {
 		b.onReload(&config.Config{})
 		b.wanted(t, vip, routers.Withdrawn)
 		b.wanted(t, vip2, routers.Withdrawn)
-		if !b.store.Snapshot().Services[0].Removed {
+		if !b.Snapshot().Services[0].Removed {
 			t.Error("the snapshot does not show it as removed")
 		}
 		b.reads(routers.Absent)

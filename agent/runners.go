@@ -33,9 +33,7 @@ func (rs *runners) start(ctx context.Context, sc config.Service, generation int)
 		rs.core.onChecksBroken(sc.Name, err)
 		return
 	}
-	for i, p := range probes {
-		rs.core.onTarget(sc.Name, generation, i, p.Checker.String())
-	}
+	rs.core.onTargets(sc.Name, generation, probes)
 	beat, forget := rs.beat("service " + sc.Name)
 	r := checks.NewRunner(sc.Name, probes, sc.Health.Interval,
 		func(res []checks.Result) bool { return evaluate(&sc, res) != health.Undecided },

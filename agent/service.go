@@ -136,7 +136,7 @@ func (c *core) onRound(name string, generation int, r checks.Round) time.Duratio
 	if s.unconfirmed {
 		next = min(next, s.cfg.Health.Fast)
 	}
-	c.settle(time.Now())
+	c.settleOne(s, time.Now())
 	return next
 }
 

@@ -8,10 +8,13 @@ import (
 	"vouch/agent/internal/state"
 )
 
-// snapshot gives all that is known now, sharing nothing with the core that may still change.
-func (c *core) snapshot(now time.Time) *state.Snapshot {
+// Snapshot gives all that is known now, sharing nothing with the core that may still change. It is
+// made when it is asked for, because it is asked for much less often than something changes.
+func (c *core) Snapshot() *state.Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	snap := c.head
-	snap.Time = now
+	snap.Time = time.Now()
 	snap.Services = make([]state.Service, 0, len(c.services))
 	for _, name := range slices.Sorted(maps.Keys(c.services)) {
 		snap.Services = append(snap.Services, c.snapshotOf(c.services[name]))

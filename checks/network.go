@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -15,30 +16,69 @@ import (
 // noDeadline bounds a connection whose context has no deadline of its own.
 const noDeadline = 30 * time.Second
 
-// Endpoint reads an address and a port, such as "127.0.0.1:53" or "[::1]:53"; a bare address, with
-// or without brackets, gets the default port, unless that is 0. Names are refused: they would be
-// looked up through a resolver, perhaps the very one that is checked.
+// An EndpointError says why a text is no address and port, and how it must be written where that can
+// be told.
+type EndpointError struct {
+	What   string // such as "has no port"
+	WayOut string // such as `write "[::1]:53"`, or empty
+}
+
+// Error gives What.
+func (e *EndpointError) Error() string { return e.What }
+
+// Endpoint reads an address and a port, such as "127.0.0.1:53" or "[::1]:53"; without the port it
+// gets the default one, unless that is 0. An IPv6 address must be in brackets (RFC 5952, section 6):
+// in "::1:53" it cannot be told where it ends. Names are refused: they would be looked up through a
+// resolver, perhaps the very one that is checked. The error is an *EndpointError.
 func Endpoint(s string, port uint16) (netip.AddrPort, error) {
 	ap, err := netip.ParseAddrPort(s)
 	if err != nil {
-		bare := s
-		if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
-			bare = s[1 : len(s)-1]
+		bare, bracketed := strings.CutPrefix(s, "[")
+		if bracketed {
+			bare, bracketed = strings.CutSuffix(bare, "]")
 		}
 		a, err := netip.ParseAddr(bare)
-		if err != nil {
-			return netip.AddrPort{}, errors.New("is not an IP address with a port")
+		switch {
+		case err != nil || bare != s && !bracketed:
+			return netip.AddrPort{}, &EndpointError{What: "is not an IP address with a port"}
+		case a.Is6() && !bracketed:
+			return netip.AddrPort{}, &EndpointError{"is an IPv6 address without brackets", withBrackets(s, a, port)}
 		}
 		ap = netip.AddrPortFrom(a, port)
 	}
 	ap = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 	switch a := ap.Addr(); {
 	case ap.Port() == 0:
-		return netip.AddrPort{}, errors.New("has no port")
+		return netip.AddrPort{}, &EndpointError{What: "has no port"}
 	case a.IsUnspecified(), a.IsMulticast():
-		return netip.AddrPort{}, errors.New("is not the address of one host")
+		return netip.AddrPort{}, &EndpointError{What: "is not the address of one host"}
 	}
 	return ap, nil
+}
+
+// withBrackets tells how to write an IPv6 address that stands without brackets: what follows its
+// last colon is the port, if it can be one and an address is left. It gives "" for want of a port.
+func withBrackets(s string, a netip.Addr, port uint16) string {
+	i := strings.LastIndexByte(s, ':')
+	if before, err := netip.ParseAddr(s[:i]); err == nil {
+		if n, err := strconv.ParseUint(s[i+1:], 10, 16); err == nil && n > 0 {
+			a, port = before, uint16(n)
+		}
+	}
+	if port == 0 {
+		return ""
+	}
+	return `write "` + netip.AddrPortFrom(a.Unmap(), port).String() + `"`
+}
+
+// EndpointProblem turns the error of Endpoint, read from s, into a problem of a key; wayOut is for
+// when the error knows none.
+func EndpointProblem(key, s string, err error, wayOut string) Problem {
+	var e *EndpointError
+	if errors.As(err, &e) && e.WayOut != "" {
+		wayOut = e.WayOut
+	}
+	return Problem{Key: key, What: err.Error(), Got: s, WayOut: wayOut}
 }
 
 // SourceProblem says what is wrong with s as the address to probe target from; nil: nothing, or s is

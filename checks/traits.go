@@ -9,6 +9,12 @@ type Targeter interface {
 	Targets() []netip.Addr
 }
 
+// A Hinter is a Spec that knows the way out of a value of the wrong type, such as a name where a key
+// takes a number. Hint gives "" for a key that it knows none of.
+type Hinter interface {
+	Hint(key string) string
+}
+
 // A Named is a Spec whose check wants to know whose it is. SetName is called once, before New.
 type Named interface {
 	SetName(service, check string)

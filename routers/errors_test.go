@@ -21,3 +21,13 @@ func TestErrorf(t *testing.T) {
 		t.Errorf("%q is found as %q", err, ErrRefused)
 	}
 }
+
+func TestJoin(t *testing.T) {
+	if err := Join(nil, nil); err != nil {
+		t.Errorf("of nothing: %v", err)
+	}
+	err := Join(io.EOF, nil, ErrBusy, io.EOF)
+	if want := "EOF; busy"; err.Error() != want || !errors.Is(err, io.EOF) || !errors.Is(err, ErrBusy) {
+		t.Errorf("%q, want %q", err, want)
+	}
+}

@@ -202,18 +202,18 @@ func TestQuestion(t *testing.T) {
 		mu.Unlock()
 		ok(w, q)
 	}, nil)
-	no := false
+	yes := true
 	want(t, probe(t, Spec{Server: at.String()}), "")
-	want(t, probe(t, Spec{Server: at.String(), Name: "id.server", Qtype: "txt", Class: "ch", RecursionDesired: &no, Source: "127.0.0.9"}), "")
+	want(t, probe(t, Spec{Server: at.String(), Name: "id.server", Qtype: "txt", Class: "ch", RecursionDesired: &yes, Source: "127.0.0.9"}), "")
 	mu.Lock()
 	defer mu.Unlock()
-	if q := got[0]; q.Question[0] != (dns.Question{Name: ".", Qtype: dns.TypeNS, Qclass: dns.ClassINET}) || !q.RecursionDesired {
+	if q := got[0]; q.Question[0] != (dns.Question{Name: ".", Qtype: dns.TypeNS, Qclass: dns.ClassINET}) || q.RecursionDesired {
 		t.Errorf("by default: %s", q)
 	}
 	if opt := got[0].IsEdns0(); opt == nil || opt.UDPSize() != 1232 {
 		t.Errorf("EDNS: %v", opt)
 	}
-	if q := got[1]; q.Question[0] != (dns.Question{Name: "id.server.", Qtype: dns.TypeTXT, Qclass: dns.ClassCHAOS}) || q.RecursionDesired {
+	if q := got[1]; q.Question[0] != (dns.Question{Name: "id.server.", Qtype: dns.TypeTXT, Qclass: dns.ClassCHAOS}) || !q.RecursionDesired {
 		t.Errorf("as configured: %s", q)
 	}
 	if !strings.HasPrefix(from[1], "127.0.0.9:") || from[0] == from[1] {

@@ -19,7 +19,7 @@ const port = 53
 // A Spec is the table of a check of type "dns". Any answer proves that the server process lives;
 // only an accept list proves that it can resolve, and then a failure elsewhere may be what it shows.
 type Spec struct {
-	Server string `toml:"server"` // address, or address:port; default port 53
+	Server string `toml:"server"` // address, or address:port; an IPv6 address in brackets; default port 53
 	Name   string `toml:"name"`   // the question's name; default "."
 	Qtype  string `toml:"qtype"`  // its type; default "NS"
 	Class  string `toml:"class"`  // its class; default "IN"
@@ -27,7 +27,10 @@ type Spec struct {
 	Accept Accept `toml:"accept"` // "any" (default), or the rcodes that are ok, such as ["NOERROR"]
 	Source string `toml:"source"` // address of this node to ask from; default: the kernel chooses
 
-	RecursionDesired *bool `toml:"recursion_desired"` // default true
+	// RecursionDesired asks the server to ask others. The default is true with a list of rcodes, which
+	// is to prove that it can, else false: a server that lives answers that at once from what it has,
+	// while with the bit set one with an empty cache is silent as long as its upstream is.
+	RecursionDesired *bool `toml:"recursion_desired"`
 }
 
 // An Accept is the set of rcodes that count as an answer. The zero Accept accepts any.
@@ -67,7 +70,7 @@ func (a Accept) MarshalTOML() ([]byte, error) { return []byte(a.String()), nil }
 
 // String gives the value as it is written in TOML.
 func (a Accept) String() string {
-	if len(a.rcodes) == 0 {
+	if !a.byList() {
 		return `"any"`
 	}
 	quoted := make([]string, len(a.rcodes))
@@ -77,9 +80,12 @@ func (a Accept) String() string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
+// byList says whether there is a list, as against any.
+func (a Accept) byList() bool { return len(a.rcodes) > 0 }
+
 // accepts says whether an answer with this rcode is ok.
 func (a Accept) accepts(rcode int) bool {
-	return len(a.rcodes) == 0 || slices.Contains(a.rcodes, rcodeName(rcode))
+	return !a.byList() || slices.Contains(a.rcodes, rcodeName(rcode))
 }
 
 func rcodeName(rcode int) string {
@@ -100,8 +106,8 @@ func (s *Spec) Validate() (ps []checks.Problem) {
 	case s.Server == "":
 		ps = append(ps, checks.Problem{Key: "server", What: "is missing", WayOut: `write server = "127.0.0.1:53"`})
 	case err != nil:
-		ps = append(ps, checks.Problem{Key: "server", What: err.Error(), Got: s.Server,
-			WayOut: `write an address and a port, such as "127.0.0.1:53" or "[::1]:53"; a name would need the resolver that is checked`})
+		ps = append(ps, checks.EndpointProblem("server", s.Server, err,
+			`write an address and a port, such as "127.0.0.1:53" or "[::1]:53"; a name would need the resolver that is checked`))
 	default:
 		s.Server = server.String()
 	}
@@ -115,8 +121,8 @@ func (s *Spec) Validate() (ps []checks.Problem) {
 		ps = append(ps, *p)
 	}
 	if s.RecursionDesired == nil {
-		yes := true
-		s.RecursionDesired = &yes
+		recurse := s.Accept.byList()
+		s.RecursionDesired = &recurse
 	}
 	return ps
 }
@@ -175,7 +181,7 @@ func (s *Spec) New() (checks.Checker, error) {
 	c := &checker{
 		proto: s.Proto, server: server, accept: s.Accept,
 		question: dns.Question{Name: s.Name, Qtype: dns.StringToType[s.Qtype], Qclass: dns.StringToClass[s.Class]},
-		recurse:  s.RecursionDesired == nil || *s.RecursionDesired,
+		recurse:  s.RecursionDesired != nil && *s.RecursionDesired,
 	}
 	if s.Source != "" {
 		if c.source, err = netip.ParseAddr(s.Source); err != nil {

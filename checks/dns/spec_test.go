@@ -28,12 +28,11 @@ func decode(t *testing.T, text string) *Spec {
 
 func TestDefaults(t *testing.T) {
 	for text, want := range map[string]string{
-		`server = "127.0.0.1"`:        "udp 127.0.0.1:53 . NS",
-		`server = "::1"`:              "udp [::1]:53 . NS",
-		`server = "[::1]"`:            "udp [::1]:53 . NS",
-		`server = "[::1]:5353"`:       "udp [::1]:5353 . NS",
-		`server = "::ffff:127.0.0.1"`: "udp 127.0.0.1:53 . NS",
-		`server = "fe80::1%lo"`:       "udp [fe80::1%lo]:53 . NS",
+		`server = "127.0.0.1"`:          "udp 127.0.0.1:53 . NS",
+		`server = "[::1]"`:              "udp [::1]:53 . NS",
+		`server = "[::1]:5353"`:         "udp [::1]:5353 . NS",
+		`server = "[::ffff:127.0.0.1]"`: "udp 127.0.0.1:53 . NS",
+		`server = "[fe80::1%lo]"`:       "udp [fe80::1%lo]:53 . NS",
 		"server = \"192.0.2.1:5353\"\nname = \"health.lab\"\nqtype = \"a\"\nproto = \"tcp\"":              "tcp 192.0.2.1:5353 health.lab. A",
 		"server = \"127.0.0.1\"\nname = \"id.server\"\nqtype = \"TXT\"\nclass = \"CH\"\naccept = \"any\"": "udp 127.0.0.1:53 id.server. CH TXT",
 	} {
@@ -72,7 +71,8 @@ func TestProblems(t *testing.T) {
 		`server = "127.0.0.1:0"`:      "server: has no port (127.0.0.1:0)",
 		`server = "127.0.0.1:99999"`:  "server: is not an IP address with a port (127.0.0.1:99999)",
 		`server = "0.0.0.0"`:          "server: is not the address of one host (0.0.0.0)",
-		`server = "ff02::1"`:          "server: is not the address of one host (ff02::1)",
+		`server = "[ff02::1]"`:        "server: is not the address of one host ([ff02::1])",
+		`server = "::1:53"`:           "server: is an IPv6 address without brackets (::1:53)",
 		`name = "a..b"`:               "name: is not a domain name (a..b.)",
 		`qtype = "BOGUS"`:             "qtype: is not a type that can be asked for (BOGUS)",
 		`qtype = "axfr"`:              "qtype: is not a type that can be asked for (AXFR)",
@@ -101,6 +101,27 @@ func TestProblems(t *testing.T) {
 			if p.WayOut == "" {
 				t.Errorf("%s: %s has no way out", text, p.Key)
 			}
+		}
+	}
+}
+
+// A list of rcodes is to prove that the server can resolve; that it lives can be seen from any
+// answer, for which it need ask nobody.
+func TestRecursionDesired(t *testing.T) {
+	for text, want := range map[string]bool{
+		``: false, `accept = "any"`: false, `accept = ["NOERROR"]`: true,
+		"recursion_desired = true": true, "accept = [\"NOERROR\"]\nrecursion_desired = false": false,
+	} {
+		s := decode(t, "server = \"127.0.0.1\"\n"+text)
+		if ps := s.Validate(); ps != nil {
+			t.Fatalf("%s: %+v", text, ps)
+		}
+		c, err := s.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.(*checker).recurse != want || *s.RecursionDesired != want {
+			t.Errorf("%q: asks for recursion: %v, shown as %v; want %v", text, c.(*checker).recurse, *s.RecursionDesired, want)
 		}
 	}
 }

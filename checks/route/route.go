@@ -22,7 +22,10 @@ type Spec struct {
 	Table int64 `toml:"table"`
 }
 
-var _ checks.Spec = (*Spec)(nil)
+var (
+	_ checks.Spec   = (*Spec)(nil)
+	_ checks.Hinter = (*Spec)(nil)
+)
 
 // Validate sets the defaults and gives every mistake.
 func (s *Spec) Validate() []checks.Problem {
@@ -41,10 +44,19 @@ func (s *Spec) Validate() []checks.Problem {
 	if s.Table < 1 || s.Table > 1<<32-1 {
 		ps = append(ps, checks.Problem{
 			Key: "table", What: "must be the number of a routing table, from 1 to 4294967295", Got: strconv.FormatInt(s.Table, 10),
-			WayOut: "write 254 for the main table, or leave it out",
+			WayOut: s.Hint("table"),
 		})
 	}
 	return ps
+}
+
+// Hint gives the way out of a table by name: the names are in a file that an administrator can change,
+// the kernel knows only the numbers.
+func (*Spec) Hint(key string) string {
+	if key == "table" {
+		return "write 254 for the main table, or leave it out"
+	}
+	return ""
 }
 
 func (s *Spec) families() []rtnl.Family {

@@ -27,7 +27,7 @@ const (
 // accepts connections also for a process that hangs, as long as its backlog has room. With expect
 // the process itself must have answered.
 type Spec struct {
-	Address string `toml:"address"` // address:port
+	Address string `toml:"address"` // address:port; an IPv6 address in brackets
 	Source  string `toml:"source"`  // address of this node to connect from; default: the kernel chooses
 	Send    string `toml:"send"`    // sent once connected
 	Expect  string `toml:"expect"`  // must come somewhere in the first 64 KiB
@@ -40,8 +40,8 @@ func (s *Spec) Validate() (ps []checks.Problem) {
 	case s.Address == "":
 		ps = append(ps, checks.Problem{Key: "address", What: "is missing", WayOut: `write address = "127.0.0.1:443"`})
 	case err != nil:
-		ps = append(ps, checks.Problem{Key: "address", What: err.Error(), Got: s.Address,
-			WayOut: `write an address and a port, such as "127.0.0.1:443" or "[::1]:443"; names are not looked up`})
+		ps = append(ps, checks.EndpointProblem("address", s.Address, err,
+			`write an address and a port, such as "127.0.0.1:443" or "[::1]:443"; names are not looked up`))
 	default:
 		s.Address = address.String()
 	}

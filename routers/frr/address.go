@@ -2,7 +2,6 @@ package frr
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -15,7 +14,7 @@ type address struct {
 	iface  string
 	talk   talker
 	table  view
-	parts  []func(netip.Addr) bool // of the prefixes, each with a daemon of its own to read from
+	parts  []func(netip.Prefix) bool // of the prefixes, each with a daemon of its own to read from
 	kernel func(ctx context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error)
 	change func(ctx context.Context, iface string, cs []routers.Change) error
 	pace   *pacer // nil where the protocol carries any number of changes at once
@@ -30,23 +29,22 @@ func (a address) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 	errs := make([]error, len(a.parts))
 	var all []func()
 	for i, mine := range a.parts {
-		all = append(all, func() { errs[i] = a.follow(ctx, mine, kernel, os) })
+		if slices.ContainsFunc(ps, mine) {
+			all = append(all, func() { errs[i] = a.follow(ctx, mine, kernel, os) })
+		}
 	}
 	abreast(all...)
-	return os, errors.Join(kerr, errors.Join(errs...))
+	return os, routers.Join(append(errs, kerr)...)
 }
 
 // follow goes on from what the kernel says of one part of the prefixes, and puts into os what all say
 // together; it leaves the other parts' places alone.
-func (a address) follow(ctx context.Context, mine func(netip.Addr) bool, kernel, os []routers.Observation) error {
+func (a address) follow(ctx context.Context, mine func(netip.Prefix) bool, kernel, os []routers.Observation) error {
 	var ps, stuck []netip.Prefix
 	for _, k := range kernel {
-		if mine(k.Prefix.Addr()) {
+		if mine(k.Prefix) {
 			ps = append(ps, k.Prefix)
 		}
-	}
-	if len(ps) == 0 {
-		return nil
 	}
 	sights, err := a.table(ctx, ps)
 	for _, k := range kernel {
@@ -56,11 +54,11 @@ func (a address) follow(ctx context.Context, mine func(netip.Addr) bool, kernel,
 	}
 	zebra, zerr := routes(ctx, a.talk, stuck)
 	for i, k := range kernel {
-		if mine(k.Prefix.Addr()) {
+		if mine(k.Prefix) {
 			os[i] = a.judge(k, sights[k.Prefix], zebra[k.Prefix], zerr)
 		}
 	}
-	return errors.Join(err, zerr)
+	return routers.Join(err, zerr)
 }
 
 // judge joins what the kernel, the protocol's table and zebra say of one prefix. What the protocol
@@ -131,7 +129,7 @@ func (a address) apply(ctx context.Context, cs []routers.Change) error {
 		return failed
 	}
 	if err := a.pace.wait(ctx, later, burst); err != nil {
-		return errors.Join(failed, err)
+		return routers.Join(failed, err)
 	}
-	return errors.Join(failed, a.change(ctx, a.iface, later))
+	return routers.Join(failed, a.change(ctx, a.iface, later))
 }

@@ -103,10 +103,10 @@ func New(o Options) *Router {
 
 func newRouter(o Options, talk talker) *Router {
 	var table view = ospf{talk}.view
-	parts := []func(netip.Addr) bool{netip.Addr.Is4, netip.Addr.Is6}
+	parts := []func(netip.Prefix) bool{isIPv4, isIPv6}
 	if o.Protocol == ProtocolBGP {
 		table = bgp{talk, o.MinPeers, bgpPath.own}.view
-		parts = []func(netip.Addr) bool{netip.Addr.IsValid}
+		parts = []func(netip.Prefix) bool{isAny}
 	}
 	r := &Router{options: o}
 	var pace *pacer

@@ -129,7 +129,7 @@ func TestLabNetworkFaults(t *testing.T) {
 	b.await(routers.Advertised, p4)
 
 	check(t, b.frr.Signal("bgpd", syscall.SIGSTOP))
-	b.unavailable("no reply within 300ms", p4)
+	b.unavailable("does not answer within 300ms (hung?)", p4)
 	if err := b.r.Apply(t.Context(), withdraw(p4)); !errors.Is(err, routers.ErrUnavailable) {
 		t.Errorf("withdraw from a hung daemon: %v", err)
 	}

@@ -175,7 +175,7 @@ func TestLabAddressFaults(t *testing.T) {
 	b.r = New(Options{Via: ViaSocket, SocketDir: b.frr.SocketDir(), Timeout: 300 * time.Millisecond})
 
 	check(t, b.frr.Signal("ospfd", syscall.SIGSTOP))
-	b.unavailable("no reply within 300ms", p)
+	b.unavailable("does not answer within 300ms (hung?)", p)
 	for range 10 { // its queue of connections is five long
 		b.unavailable("ospfd", p)
 	}
@@ -209,6 +209,30 @@ func TestLabAddressFaults(t *testing.T) {
 	b.hops(l.Core, p, l.Nodes[0].Via, false)
 	check(t, b.frr.Restart(t.Context()))
 	b.await(routers.Absent, p)
+}
+
+// Daemons that live on while zebra is restarted do not hear of addresses that go away meanwhile, and are
+// said to be what keeps them announced; restarting them helps.
+func TestLabMissedDeletion(t *testing.T) {
+	_, b := ospfLab(t, lab.AnycastOptions{IPv6: true}, Options{Via: ViaSocket})
+	p, p6, later := lab.Service, lab.Service6, netip.MustParsePrefix("10.53.53.99/32")
+	b.apply(announce(p, p6)...)
+	b.await(routers.Advertised, p, p6)
+	check(t, b.frr.StopDaemon("zebra"))
+	check(t, b.node.Address(t.Context(), "del", p.String(), "lo"))
+	check(t, b.node.Address(t.Context(), "del", p6.String(), "lo"))
+	check(t, b.frr.StartDaemon(t.Context(), "zebra"))
+	b.apply(announce(later)...)
+	b.await(routers.Advertised, later) // ospfd hears of what is new
+	for i, o := range b.await(routers.Advertised, p, p6) {
+		daemon := []string{"ospfd", "ospf6d"}[i]
+		if !strings.HasSuffix(o.Detail, "restart "+daemon) {
+			t.Errorf("%s: %s", o.Prefix, o.Detail)
+		}
+		check(t, b.frr.RestartDaemon(t.Context(), daemon))
+	}
+	b.await(routers.Absent, p, p6)
+	b.await(routers.Advertised, later)
 }
 
 func check(t testing.TB, err error) {

@@ -22,8 +22,13 @@ func checkObserve(t *testing.T, r *Router, ps []netip.Prefix, want []seen, class
 	if !errors.Is(err, class) {
 		t.Errorf("error %v, want %v", err, class)
 	}
+	checkSeen(t, ps, os, want)
+}
+
+func checkSeen(t *testing.T, ps []netip.Prefix, os []routers.Observation, want []seen) {
+	t.Helper()
 	if len(os) != len(ps) {
-		t.Fatalf("%d observations of %d prefixes: %v", len(os), len(ps), err)
+		t.Fatalf("%d observations of %d prefixes", len(os), len(ps))
 	}
 	for i, o := range os {
 		w := want[i]
@@ -83,7 +88,10 @@ func TestObserveAddress(t *testing.T) {
 		},
 		"still in the LSA": {
 			recording(t, stub...), on(),
-			[]seen{{routers.Advertised, core, "announced although not on"}, {routers.Advertised, core, "announced although not on"}}, nil,
+			[]seen{
+				{routers.Advertised, core, `cost 0; announced although not on interface "lo"; if that lasts, ospfd missed the change (was zebra restarted alone?): restart ospfd`},
+				{routers.Advertised, core, `cost 10; announced although not on interface "lo"; if that lasts, ospf6d missed the change (was zebra restarted alone?): restart ospf6d`},
+			}, nil,
 		},
 		"tentative": {
 			recording(t, absent...), &kernel{stages: map[netip.Prefix]routers.Stage{p4: routers.Configured, p6: routers.Configured}},
@@ -152,6 +160,12 @@ func TestObserveAddressExternal(t *testing.T) {
 	checkObserve(t, r, []netip.Prefix{s4, s6}, []seen{
 		{routers.Advertised, core, "external LSA, cost 20"}, {routers.Advertised, core, "external LSA, cost 20"},
 	}, nil)
+	// Such an LSA comes from a route, which may have another reason than the address.
+	r = recording(t, "ospfd-external", "ospf6d-external").router(Options{}).with(on())
+	os, err := r.Observe(t.Context(), []netip.Prefix{s4})
+	if want := `external LSA, cost 20; announced although not on interface "lo"`; err != nil || os[0].Detail != want {
+		t.Errorf("%v, %+v, want %s", err, os, want)
+	}
 	r = recording(t, "ospfd-maxage", "ospf6d-absent").router(Options{}).with(on())
 	checkObserve(t, r, []netip.Prefix{s6}, []seen{{routers.Absent, "", "not on"}}, nil)
 }

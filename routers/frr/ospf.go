@@ -3,7 +3,6 @@ package frr
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -56,32 +55,33 @@ type lsdb struct {
 // view reads the databases of the families asked for, side by side: when one daemon hangs the other
 // still counts.
 func (o ospf) view(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix]sight, error) {
-	v4, v6 := byFamily(ps)
-	var sights, sights6 map[netip.Prefix]sight
-	var err4, err6 error
-	abreast(
-		func() { sights, err4 = viewFamily(ctx, v4, o.read4) },
-		func() { sights6, err6 = viewFamily(ctx, v6, o.read6) },
-	)
-	maps.Copy(sights, sights6)
-	return sights, errors.Join(err4, err6)
-}
-
-// viewFamily reads the database only when there are prefixes to look for.
-func viewFamily(ctx context.Context, ps []netip.Prefix, read func(context.Context) (lsdb, error)) (map[netip.Prefix]sight, error) {
+	v4, v6, err4, err6 := o.databases(ctx, ps)
 	sights := make(map[netip.Prefix]sight, len(ps))
-	if len(ps) == 0 {
-		return sights, nil
-	}
-	db, err := read(ctx)
 	for _, p := range ps {
+		db, err := v6, err6
+		if p.Addr().Is4() {
+			db, err = v4, err4
+		}
 		if err != nil {
 			sights[p] = sight{detail: err.Error()}
 			continue
 		}
 		sights[p] = db.sight(p)
 	}
-	return sights, err
+	return sights, routers.Join(err4, err6)
+}
+
+// databases reads those of the families that there are prefixes of.
+func (o ospf) databases(ctx context.Context, ps []netip.Prefix) (v4, v6 lsdb, err4, err6 error) {
+	var all []func()
+	if slices.ContainsFunc(ps, isIPv4) {
+		all = append(all, func() { v4, err4 = o.read4(ctx) })
+	}
+	if slices.ContainsFunc(ps, isIPv6) {
+		all = append(all, func() { v6, err6 = o.read6(ctx) })
+	}
+	abreast(all...)
+	return v4, v6, err4, err6
 }
 
 func (o ospf) read4(ctx context.Context) (lsdb, error) {

@@ -3,6 +3,7 @@ package frr
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -99,25 +100,17 @@ func (p pacer) wait(ctx context.Context, later []routers.Change, burst bool) err
 func (p pacer) young(ctx context.Context, cs []routers.Change) []routers.Change {
 	ctx, cancel := context.WithTimeout(ctx, paceAsk)
 	defer cancel()
-	var young4, young6 []routers.Change
-	abreast(
-		func() { young4 = youngIn(ctx, cs, true, ospf(p).read4) },
-		func() { young6 = youngIn(ctx, cs, false, ospf(p).read6) },
-	)
-	return append(young4, young6...)
-}
-
-// youngIn is young for the changes of one family.
-func youngIn(ctx context.Context, cs []routers.Change, v4 bool, read func(context.Context) (lsdb, error)) []routers.Change {
-	mine := slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool { return c.Prefix.Addr().Is4() != v4 })
-	if len(mine) == 0 {
-		return nil
+	ps := make([]netip.Prefix, len(cs))
+	for i, c := range cs {
+		ps[i] = c.Prefix
 	}
-	db, err := read(ctx)
-	if err != nil {
-		return nil
-	}
-	return slices.DeleteFunc(mine, func(c routers.Change) bool { return !db.fresh(c.Prefix) })
+	v4, v6, err4, err6 := ospf(p).databases(ctx, ps)
+	return slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool {
+		if isIPv4(c.Prefix) {
+			return err4 != nil || !v4.fresh(c.Prefix)
+		}
+		return err6 != nil || !v6.fresh(c.Prefix)
+	})
 }
 
 // pause waits so long, or until ctx ends.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -215,6 +216,16 @@ func TestPacingEnds(t *testing.T) {
 	})
 }
 
+// A hung ospfd does not hide that the LSA of ospf6d is young.
+func TestYoungBesideHung(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := recording(t, "ospf6d-stub").edit("ospf6d", "intra", replace(`"age":`, `"age":0, "was":`)).hang("ospfd")
+		if got := words((pacer{r.talk}).young(t.Context(), withdraw(p4, p6))); got != words(withdraw(p6)) {
+			t.Errorf("young: %q", got)
+		}
+	})
+}
+
 // The end of ctx ends the wait at once and leaves the rest undone.
 func TestPacingStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -248,8 +259,11 @@ func TestPacingStatic(t *testing.T) {
 		born := time.Now().Add(-400 * time.Millisecond)
 		rec.edit("ospf6d", "external", replace(`"age":`, `"age":7, "was":`))
 		var at []time.Duration
+		var one sync.Mutex
 		start := time.Now()
 		talk := func(ctx context.Context, s session) ([]vty.Reply, error) {
+			one.Lock()
+			defer one.Unlock()
 			if len(s.enter) > 0 {
 				at = append(at, time.Since(start))
 			}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"vouch/routers"
 	"vouch/routers/frr/vty"
@@ -27,6 +28,7 @@ var (
 type replay struct {
 	replies map[string]map[string]vty.Reply // by daemon and command
 	failed  map[string]error                // by daemon
+	hung    string                          // a daemon
 	changes []session
 }
 
@@ -83,9 +85,19 @@ func (r *replay) fail(daemon string) *replay {
 	return r
 }
 
+// hang has a daemon not answer.
+func (r *replay) hang(daemon string) *replay {
+	r.hung = daemon
+	return r
+}
+
 func (r *replay) talk(ctx context.Context, s session) ([]vty.Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if s.daemon == r.hung {
+		<-ctx.Done()
+		return nil, vty.Silent(s.daemon, time.Second, ctx.Err())
 	}
 	if err := r.failed[s.daemon]; err != nil {
 		return nil, err

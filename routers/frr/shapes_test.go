@@ -2,8 +2,12 @@ package frr
 
 import (
 	"encoding/json"
+	"errors"
 	"net/netip"
+	"strings"
 	"testing"
+
+	"vouch/routers"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -22,11 +26,62 @@ func TestShapesOf10(t *testing.T) {
 	}
 	want := lsdb{
 		held:      map[netip.Prefix]entry{p4: {stubLink, 0, 28}, s4: {externalLSA, 20, 2}},
+		linked:    true,
 		age:       28,
 		neighbors: []string{"10.0.0.1"},
 	}
 	if diff := cmp.Diff(want, db, cmp.AllowUnexported(lsdb{}, entry{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What another release may call by another name is not absent.
+func TestUnknownShape(t *testing.T) {
+	for _, c := range []struct{ daemon, part, from, to, text string }{
+		{"ospfd", "router", `"Router Link States"`, `"routerLsas"`, "routerLsas"},
+		{"ospfd", "router", `"Router Link States": {`, `"routerLinkStates": { "zones": {}}, "x": {`, "x"},
+		{"ospfd", "router", `"routerLinks"`, `"links"`, "a full neighbour, but no router-LSA that has links"},
+		{"ospfd", "external", `"AS External Link States"`, `"externals"`, "externals"},
+		{"ospfd", "neighbor", `"neighbors"`, `"adjacencies"`, "adjacencies"},
+		{"ospf6d", "intra", `"areaScopedLinkStateDb"`, `"areas"`, "areas"},
+		{"ospf6d", "external", `"asScopedLinkStateDb"`, `"as"`, "as"},
+		{"ospf6d", "neighbor", `"neighbors"`, `"adjacencies"`, "adjacencies"},
+		{"bgpd", "show bgp", `"paths"`, `"routes"`, "no paths, but advertisedTo, prefix, routes, version"},
+		{"zebra", "route", `"protocol"`, `"source"`, "a route without protocol"},
+	} {
+		t.Run(c.daemon+" "+c.text, func(t *testing.T) {
+			p, o, k, names := p4, Options{}, on(p4), []string{"ospfd-stub", "ospf6d-stub", "bgpd-advertised"}
+			switch c.daemon {
+			case "ospf6d":
+				p = p6
+			case "bgpd":
+				o.Protocol = ProtocolBGP
+			case "zebra":
+				names = []string{"ospfd-absent", "zebra-address"}
+			}
+			r := recording(t, names...).edit(c.daemon, c.part, replace(c.from, c.to))
+			os, err := r.router(o).with(k).Observe(t.Context(), []netip.Prefix{p})
+			want := "of an unknown shape: " + c.text + " ("
+			if os[0].Stage != routers.Unknown || !errors.Is(err, routers.ErrUnavailable) || !strings.Contains(err.Error(), want) || !strings.Contains(os[0].Detail, want) {
+				t.Errorf("%v, %q, error %v", os[0].Stage, os[0].Detail, err)
+			}
+		})
+	}
+}
+
+// A daemon that is told more than is asked of it may tell more, as long as that holds no table.
+func TestKnownShapes(t *testing.T) {
+	for name, c := range map[string]struct{ router, neighbor string }{
+		"instance and vrf": {`{"ospfInstance":1,"vrfName":"default","vrfId":0,"routerId":"10.0.1.2"}`, `{"totalNeighbors":0}`},
+		"no neighbour yet": {`{"routerId":"10.0.1.2","routerLinkStates":{"areas":{}}}`, `{"neighbors":{"10.0.0.9":[{"converged":"ExStart"}]}}`},
+		"case":             {`{"RouterLinkStates":{"areas":{}}}`, `{"neighbors":{}}`},
+	} {
+		if _, err := parseOSPF(c.router, "{}", c.neighbor); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if e, err := parseBGP(`{"prefix":"10.53.53.53/32","version":3,"paths":[],"attributes":{}}`, p4); err != nil || len(e.Paths) > 0 {
+		t.Errorf("%+v, %v", e, err)
 	}
 }
 

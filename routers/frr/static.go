@@ -2,7 +2,6 @@ package frr
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -119,7 +118,7 @@ func (s static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obser
 		r, known := found[p]
 		os[i] = judgeStatic(p, sights[p], r, known, rerr)
 	}
-	return os, errors.Join(err, rerr)
+	return os, routers.Join(err, rerr)
 }
 
 // judgeStatic joins what the protocol's table and zebra say. The protocol's table has the last word:
@@ -194,7 +193,7 @@ func (s static) apply(ctx context.Context, cs []routers.Change) error {
 	if len(announce) == 0 || ctx.Err() != nil {
 		return err
 	}
-	return errors.Join(err, s.announce(ctx, announce))
+	return routers.Join(err, s.announce(ctx, announce))
 }
 
 // withdraw leaves to the end what OSPF could not carry yet.
@@ -209,9 +208,9 @@ func (s static) withdraw(ctx context.Context, cs []routers.Change) error {
 		return err
 	}
 	if e := s.pace.wait(ctx, later, false); e != nil {
-		return errors.Join(err, e)
+		return routers.Join(err, e)
 	}
-	return errors.Join(err, s.remove(ctx, later))
+	return routers.Join(err, s.remove(ctx, later))
 }
 
 func (s static) remove(ctx context.Context, cs []routers.Change) error {
@@ -235,10 +234,10 @@ func (s static) announce(ctx context.Context, ps []netip.Prefix) error {
 	q := s.session()
 	for _, p := range ps {
 		if found[p].foreign {
-			refused = errors.Join(refused, fmt.Errorf("%s: %w: there is a static route for it already that is not our blackhole: remove it, or use another method", p, routers.ErrRefused))
+			refused = routers.Join(refused, fmt.Errorf("%s: %w: there is a static route for it already that is not our blackhole: remove it, or use another method", p, routers.ErrRefused))
 			continue
 		}
 		q.commands = append(q.commands, fmt.Sprintf("%s route %s blackhole", family(p), p))
 	}
-	return errors.Join(tell(ctx, s.talk, q), refused)
+	return routers.Join(tell(ctx, s.talk, q), refused)
 }

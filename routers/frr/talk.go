@@ -21,7 +21,8 @@ type session struct {
 }
 
 // A talker puts a session to a daemon and gives one reply for each of its commands, in order. It fails
-// as a whole, with an error of a class of package routers, when a reply is missing.
+// as a whole, with an error of a class of package routers, when a reply is missing. It may be called
+// concurrently.
 type talker func(ctx context.Context, s session) ([]vty.Reply, error)
 
 func newTalker(o Options) talker {
@@ -125,20 +126,15 @@ func family(p netip.Prefix) string {
 	return "ipv6"
 }
 
-// byFamily parts prefixes.
-func byFamily(ps []netip.Prefix) (v4, v6 []netip.Prefix) {
-	for _, p := range ps {
-		if p.Addr().Is4() {
-			v4 = append(v4, p)
-		} else {
-			v6 = append(v6, p)
-		}
-	}
-	return v4, v6
-}
+func isIPv4(p netip.Prefix) bool { return p.Addr().Is4() }
+
+func isIPv6(p netip.Prefix) bool { return !isIPv4(p) }
+
+func isAny(netip.Prefix) bool { return true }
 
 // abreast does all at once and waits for all. Whoever asks several daemons within one time thus learns
-// what those know that are well, whichever of them hangs.
+// what those know that are well, whichever of them hangs. The last is done by the caller's own thread,
+// which may have rights and namespaces of its own.
 func abreast(all ...func()) {
 	var others sync.WaitGroup
 	for i, do := range all {

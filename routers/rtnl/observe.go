@@ -2,7 +2,6 @@ package rtnl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -99,15 +98,15 @@ func ChangeAddresses(ctx context.Context, iface string, cs []routers.Change) err
 		return routers.Errorf(routers.ErrUnavailable, "interface %q: %w", iface, err)
 	}
 	defer c.close()
-	var failed error
+	var failed []error
 	for _, want := range []routers.Want{routers.Withdrawn, routers.Announced} {
 		for _, change := range cs {
 			if change.Want == want {
-				failed = errors.Join(failed, c.apply(ctx, iface, change))
+				failed = append(failed, c.apply(ctx, iface, change))
 			}
 		}
 	}
-	return failed
+	return routers.Join(failed...)
 }
 
 func (c *conn) apply(ctx context.Context, iface string, change routers.Change) error {

@@ -88,15 +88,7 @@ func (a *app) check(cmd *cobra.Command, names []string, asJSON bool) error {
 	w := cmd.OutOrStdout()
 	report, err := a.round(cmd, names)
 	if err != nil {
-		var exit *exitError
-		if !errors.As(err, &exit) {
-			exit = &exitError{ExitUnhealthy, err}
-		}
-		if !asJSON {
-			first, _, _ := strings.Cut(exit.Error(), "\n")
-			fmt.Fprintf(w, "VOUCH %s - %s\n", nagios[exit.code], plainLine(first))
-		}
-		return exit
+		return noReport(cmd, err, asJSON)
 	}
 	if asJSON {
 		err = printJSON(w, report)
@@ -107,6 +99,33 @@ func (a *app) check(cmd *cobra.Command, names []string, asJSON bool) error {
 		return &exitError{code: code}
 	}
 	return exitOf(err)
+}
+
+// A CheckFailure is what "vouch check --json" prints when no round could be run.
+type CheckFailure struct {
+	Error    string   `json:"error"`    // the first problem
+	Problems []string `json:"problems"` // all of them
+}
+
+// noReport says once why no round could be run: in the Nagios line, or as JSON. Only what does not
+// fit into the line is on standard error.
+func noReport(cmd *cobra.Command, err error, asJSON bool) error {
+	exit := &exitError{code: ExitUnhealthy}
+	_ = errors.As(err, &exit)
+	w, problems := cmd.OutOrStdout(), strings.Split(err.Error(), "\n")
+	first, more := problems[0], len(problems)-1
+	if asJSON {
+		if err := printJSON(w, CheckFailure{first, problems}); err != nil {
+			return exitOf(err)
+		}
+		return &exitError{code: exit.code}
+	}
+	if more > 0 {
+		first += " (and " + count(more, "more problem", "more problems") + ")"
+		fmt.Fprintln(cmd.ErrOrStderr(), err)
+	}
+	fmt.Fprintf(w, "VOUCH %s - %s\n", nagios[exit.code], plainLine(first))
+	return &exitError{code: exit.code}
 }
 
 func (a *app) round(cmd *cobra.Command, names []string) (*CheckReport, error) {
@@ -213,7 +232,7 @@ func healthyText(s *CheckedService) string {
 			ok++
 		}
 	}
-	return joinedBy(", ", fmt.Sprintf("%d of %d checks ok", ok, len(s.Checks)), stages(s))
+	return joinedBy(", ", fmt.Sprintf("%d of %s ok", ok, count(len(s.Checks), "check", "checks")), stages(s))
 }
 
 func illText(s *CheckedService) string {

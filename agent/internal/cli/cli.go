@@ -137,10 +137,14 @@ control socket, or need no agent at all (check, validate, config).`,
   vouch status                                   # how are things?
   vouch explain resolver                         # why?
   vouch drain resolver --for 30m                 # take this node out for a while`,
+		Version:       build(d.Version).line(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.SetHelpTemplate(helpTemplate)
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
+	root.Flags().Bool("version", false, "print the version")
 	root.PersistentFlags().StringVar(&a.config, "config", defaultConfig, "configuration `FILE`")
 	root.PersistentFlags().StringVar(&a.socket, "socket", "", "control socket `PATH` (default: the configuration's, or "+defaultSocket+")")
 	root.AddCommand(a.runCmd(), a.checkCmd(), a.statusCmd(), a.explainCmd(), a.eventsCmd(), a.drainCmd(), a.resumeCmd(),
@@ -208,7 +212,7 @@ func exitOf(err error) error {
 // named checks that a command was given exactly one service.
 func named(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("%s needs the name of one service (got %d arguments)", cmd.CommandPath(), len(args))
+		return fmt.Errorf("%s needs the name of one service (got %s)", cmd.CommandPath(), count(len(args), "argument", "arguments"))
 	}
 	return nil
 }

@@ -13,7 +13,8 @@ func (a *app) validateCmd() *cobra.Command {
 		Use:   "validate",
 		Short: "Say whether the configuration is valid",
 		Long: `Reads the configuration as the agent would, and prints every problem with its place in the
-file and the way out. It changes nothing and asks no daemon.`,
+file and the way out. A group that this machine does not have is only a warning: the file may be
+meant for another. It changes nothing and asks no daemon.`,
 		Example:     "  vouch validate --config ./vouch.toml && systemctl reload vouch",
 		Annotations: statuses("0  valid", "2  not valid, or not readable"),
 		Args:        cobra.NoArgs,
@@ -22,6 +23,9 @@ file and the way out. It changes nothing and asks no daemon.`,
 			if err != nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), err)
 				return &exitError{code: ExitUsage}
+			}
+			for _, p := range cfg.Local() {
+				fmt.Fprintln(cmd.ErrOrStderr(), "on this machine:", p)
 			}
 			prefixes := 0
 			for _, s := range cfg.Services {

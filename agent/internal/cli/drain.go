@@ -31,7 +31,8 @@ type waiting struct {
 
 func (v *waiting) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&v.noWait, "no-wait", false, "do not wait for the routing table")
-	cmd.Flags().DurationVar(&v.timeout, "timeout", settlePatience, "how long to wait for the routing table")
+	v.timeout = settlePatience
+	lengthVar(cmd, &v.timeout, "timeout", "how long to wait for the routing table")
 }
 
 func (a *app) drainCmd() *cobra.Command {
@@ -62,10 +63,9 @@ It needs root, or membership in the group that control.admin_group names.`,
 			return exitOf(d.drain(cmd.Context(), q))
 		},
 	}
-	cmd.Flags().DurationVar(&q.For, "for", 0, "how `LONG` it lasts, such as 30m")
+	lengthVar(cmd, &q.For, "for", "how `LONG` it lasts, such as 30m, 12h or 1d12h")
 	cmd.Flags().StringVar(&end, "until", "", "`WHEN` it ends, as RFC 3339 writes it: 2026-03-01T06:00:00Z")
 	cmd.Flags().StringVar(&q.Reason, "reason", "", "why, for whoever looks")
-	cmd.MarkFlagsMutuallyExclusive("for", "until")
 	v.flags(cmd)
 	return cmd
 }
@@ -77,7 +77,8 @@ func (a *app) resumeCmd() *cobra.Command {
 		Short: "End a drain",
 		Long: `Ends a service's drain, and waits until the routing table says that its prefixes are
 announced. When its checks say that it is down it stays withdrawn: then this is told at once,
-and the exit status is 1, so that a rolling upgrade does not go on to the next node.
+and the exit status is 1, so that a rolling upgrade does not go on to the next node. A service
+that is not drained, because its drain has ended by itself, is told so and waited for alike.
 
 It needs root, or membership in the group that control.admin_group names.`,
 		Example: "  vouch resume resolver",
@@ -95,7 +96,10 @@ It needs root, or membership in the group that control.admin_group names.`,
 
 // setEnd checks the drain's end as given on the command line.
 func setEnd(q *control.DrainRequest, end string, forGiven bool, now time.Time) error {
-	if forGiven && q.For <= 0 {
+	switch {
+	case forGiven && end != "":
+		return errors.New("--for and --until exclude each other")
+	case forGiven && q.For <= 0:
 		return fmt.Errorf("--for must be above 0 (got %s)", q.For)
 	}
 	if end == "" {
@@ -125,7 +129,7 @@ func (d settling) drain(ctx context.Context, q control.DrainRequest) error {
 	if err := d.client.Drain(ctx, q); err != nil {
 		return err
 	}
-	end := "until vouch resume " + d.service
+	end := `until "vouch resume ` + d.service + `"`
 	switch {
 	case q.For > 0:
 		end = until(start.Add(q.For), start)
@@ -148,25 +152,42 @@ func (d settling) drain(ctx context.Context, q control.DrainRequest) error {
 
 func (d settling) resume(ctx context.Context) error {
 	start := time.Now()
-	if err := d.client.Resume(ctx, d.service); err != nil {
+	is, err := d.endDrain(ctx)
+	if err != nil {
 		return err
 	}
 	if d.noWait {
-		fmt.Fprintf(d.out, "%s is resumed; the routing table was not waited for\n", d.service)
+		fmt.Fprintf(d.out, "%s %s; the routing table was not waited for\n", d.service, is)
 		return nil
 	}
 	s, goal, err := d.wait(ctx, func(s *state.Service, goal routers.Stage) bool {
 		return s.Drain == nil && (s.Verdict != health.Up || all(s, func(p *state.Prefix) bool { return p.Want == routers.Announced && p.Stage >= goal }))
 	})
 	if err != nil {
-		return d.unsettled(s, err, "announced", "it is resumed and vouch goes on trying")
+		return d.unsettled(s, err, "announced", "it "+is+" and vouch goes on trying")
 	}
 	if s.Verdict != health.Up {
-		return &exitError{ExitUnhealthy, fmt.Errorf("%s is resumed, but it is %s and so is not announced: %s; see vouch explain %s",
-			d.service, s.Verdict, serviceNote(s, time.Now()), d.service)}
+		return &exitError{ExitUnhealthy, fmt.Errorf("%s %s, but it is %s and so is not announced: %s; see vouch explain %s",
+			d.service, is, s.Verdict, serviceNote(s, time.Now()), d.service)}
 	}
-	fmt.Fprintf(d.out, "%s is resumed: %s %s after %s, as the routing table says\n", d.service, prefixNames(s), goal, took(start))
+	fmt.Fprintf(d.out, "%s %s: %s %s after %s, as the routing table says\n", d.service, is, prefixNames(s), goal, took(start))
 	return nil
+}
+
+// endDrain ends the service's drain, if there is one, and says what became of that.
+func (d settling) endDrain(ctx context.Context) (string, error) {
+	snap, err := d.client.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	s, err := pick(snap, d.service)
+	switch {
+	case err != nil:
+		return "", err
+	case s.Drain == nil:
+		return "was not drained, nothing was done", nil
+	}
+	return "is resumed", d.client.Resume(ctx, d.service)
 }
 
 // wait reads the snapshot until ok, and gives the service as last seen with the router's goal.

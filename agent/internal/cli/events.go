@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -20,15 +21,24 @@ func (a *app) eventsCmd() *cobra.Command {
 		Use:   "events",
 		Short: "List what changed",
 		Long: `Lists the recent changes which the agent keeps in memory: verdicts, stages, drains, the router
-going and coming. Each is there once, when it happened; the journal keeps them for longer.`,
+going and coming. Each is there once, when it happened; the journal keeps them for longer.
+Times are local, with their zone.
+
+With --follow it goes on until interrupted. When the agent goes away, as for a restart, that
+is said on standard error, and the stream goes on when it is back.`,
 		Example: `  vouch events --since 10m
   vouch events --follow
+  vouch events --follow -n 0                     # only what is new
   vouch events --json -n 20 | jq -r .text`,
-		Annotations: statuses("0  the events were listed", "1  a stream was interrupted or the agent went away", "2  wrong usage", "3  no agent answers"),
-		Args:        cobra.NoArgs,
+		Annotations: statuses("0  the events were listed, or a stream was interrupted", "1  the output could not be written", "2  wrong usage",
+			"3  no agent answers"),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if back < 0 || last < 0 {
-				return fmt.Errorf("--since and -n must be above 0")
+				return fmt.Errorf("--since and -n must not be below 0")
+			}
+			if !cmd.Flags().Changed("last") {
+				last = math.MaxInt
 			}
 			w, client := cmd.OutOrStdout(), a.client()
 			events, err := client.Events(cmd.Context(), 0)
@@ -45,7 +55,9 @@ going and coming. Each is there once, when it happened; the journal keeps them f
 			if !follow {
 				return nil
 			}
-			err = client.Follow(cmd.Context(), lastOf(events), show)
+			s := stream{client: client, last: newest(events)}
+			s.lost, s.found = telling(cmd.ErrOrStderr())
+			err = s.follow(cmd.Context(), show)
 			if cmd.Context().Err() != nil {
 				return nil // interrupted, which is how a stream ends
 			}
@@ -54,12 +66,12 @@ going and coming. Each is there once, when it happened; the journal keeps them f
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object on each line")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new events until interrupted")
-	cmd.Flags().DurationVar(&back, "since", 0, "only those of the last `TIME`, such as 10m")
-	cmd.Flags().IntVarP(&last, "last", "n", 0, "only the last `N`")
+	lengthVar(cmd, &back, "since", "only those of the last `TIME`, such as 10m or 1d")
+	cmd.Flags().IntVarP(&last, "last", "n", 0, "only the last `N` (with --follow also 0: only what is new)")
 	return cmd
 }
 
-// recent gives the events of the time back from now, and at most the last of them; 0: no limit.
+// recent gives the events of the time back from now (0: all), and at most the last of them.
 func recent(events []state.Event, back time.Duration, last int, now time.Time) []state.Event {
 	var out []state.Event
 	for _, e := range events {
@@ -67,10 +79,7 @@ func recent(events []state.Event, back time.Duration, last int, now time.Time) [
 			out = append(out, e)
 		}
 	}
-	if last > 0 && len(out) > last {
-		out = out[len(out)-last:]
-	}
-	return out
+	return out[max(0, len(out)-last):]
 }
 
 func showEvent(w io.Writer, e state.Event, asJSON, colour bool) error {
@@ -81,7 +90,7 @@ func showEvent(w io.Writer, e state.Event, asJSON, colour bool) error {
 	return err
 }
 
-// eventText gives one line: time, level, kind, what it is about, text.
+// eventText gives one line: time with its zone, level, kind, what it is about, text.
 func eventText(e state.Event, zone *time.Location, colour bool) string {
 	p := plain
 	switch e.Level {
@@ -100,6 +109,6 @@ func eventText(e state.Event, zone *time.Location, colour bool) string {
 	if len(about) > 0 {
 		text = strings.Join(about, " ") + ": " + text
 	}
-	return fmt.Sprintf("%s  %s  %-8s  %s", faint.on(e.Time.In(zone).Format("2006-01-02 15:04:05.000"), colour),
+	return fmt.Sprintf("%s  %s  %-8s  %s", faint.on(e.Time.In(zone).Format("2006-01-02 15:04:05.000Z07:00"), colour),
 		p.on(fmt.Sprintf("%-5s", state.Clean(e.Level)), colour), state.Clean(e.Kind), text)
 }

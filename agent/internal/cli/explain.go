@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,7 +55,7 @@ routing table says, and what happens next.`,
 
 // explainText prints why the service is as it is.
 func explainText(w io.Writer, s *state.Service, r *state.Router, now time.Time, colour bool) {
-	fmt.Fprintf(w, "%s ought to be %s and is %s.\n", strong.on(state.Clean(s.Name), colour), wantWords(s.Decision.Want), verdictWords(s, now))
+	fmt.Fprintf(w, "%s %s and is %s.\n", strong.on(state.Clean(s.Name), colour), ought(s.Decision.Want), verdictWords(s, now))
 	title(w, "Why, in order of precedence", colour)
 	table(w, "  ", colour, reasonRows(s.Decision, now))
 	title(w, "What the checks say", colour)
@@ -83,11 +84,12 @@ func title(w io.Writer, text string, colour bool) {
 	fmt.Fprintf(w, "\n%s\n", strong.on(text, colour))
 }
 
-func wantWords(w routers.Want) string {
+// ought says what follows from a want.
+func ought(w routers.Want) string {
 	if w == routers.Keep {
-		return "left as it is"
+		return "stays as it is, because nothing is decided yet,"
 	}
-	return w.String()
+	return "ought to be " + w.String()
 }
 
 func verdictWords(s *state.Service, now time.Time) string {
@@ -105,7 +107,7 @@ func reasonRows(d decide.Decision, now time.Time) [][]cell {
 		mark, answer, p := "", "no", faint
 		switch {
 		case r.Decides:
-			mark, answer, p = "=>", "decides: "+d.Want.String(), strong
+			mark, answer, p = "=>", "decides: "+decidedWords(d.Want), strong
 		case r.Applies:
 			answer = "outranked"
 		}
@@ -116,6 +118,13 @@ func reasonRows(d decide.Decision, now time.Time) [][]cell {
 		rows = append(rows, paintedRow(p, fmt.Sprintf("%2s %d.", mark, i+1), r.Rule, answer, text))
 	}
 	return rows
+}
+
+func decidedWords(w routers.Want) string {
+	if w == routers.Keep {
+		return "stays as it is"
+	}
+	return w.String()
 }
 
 func checkStory(k *state.Check, now time.Time) []cell {
@@ -149,7 +158,7 @@ func prefixStory(p *state.Prefix, now time.Time) []cell {
 	if !p.Read.IsZero() {
 		read = "read " + age(p.Read, now) + " ago"
 	}
-	note := prefixNote(p, now)
+	note := wanted(p.Want, prefixNote(p, now))
 	if p.Diverged.IsZero() && p.Want != routers.Keep && p.Stage != routers.Unknown {
 		note = joined("as it ought to be", note)
 	}
@@ -185,17 +194,20 @@ func nextOf(s *state.Service, now time.Time) string {
 	case s.Removed:
 		return "Its prefixes go; once the table says that they are absent, the service is forgotten."
 	case s.Drain != nil && s.Drain.Until.IsZero():
-		return "It stays withdrawn until somebody says: vouch resume " + s.Name + afterDrain(s)
+		return `It stays withdrawn until somebody says "vouch resume ` + s.Name + `"` + afterDrain(s)
 	case s.Drain != nil:
 		return "At " + clock(s.Drain.Until, now) + ", in " + span(s.Drain.Until.Sub(now)) + ", the drain ends" + afterDrain(s)
 	case s.Verdict == health.Up:
-		return fmt.Sprintf("It stays announced. After %s in a row it is withdrawn.", rounds(s.Fall-s.Bad, s.Bad, "bad"))
+		return fmt.Sprintf("%s After %s in a row it is withdrawn.", serving(s), rounds(s.Fall-s.Bad, s.Bad, "bad"))
 	}
 	text := ""
+	if s.Decision.Want == routers.Keep {
+		text = "Not decided yet: what is stays as it is. "
+	}
 	if more := s.Rise - s.Good; more > 0 {
-		text = fmt.Sprintf("After %s in a row", rounds(more, s.Good, "good"))
+		text += fmt.Sprintf("After %s in a row", rounds(more, s.Good, "good"))
 	} else {
-		text = "It is good again"
+		text += "It is good again"
 	}
 	if s.HoldUntil.After(now) {
 		text += ", and not before " + clock(s.HoldUntil, now) + " (in " + span(s.HoldUntil.Sub(now)) + "),"
@@ -205,6 +217,27 @@ func nextOf(s *state.Service, now time.Time) string {
 		text += fmt.Sprintf(" After %s in a row it is withdrawn.", rounds(s.Fall-s.Bad, s.Bad, "bad"))
 	}
 	return text
+}
+
+// serving says what becomes of a service that is up.
+func serving(s *state.Service) string {
+	var kept, missing []string
+	for i := range s.Prefixes {
+		switch p := &s.Prefixes[i]; {
+		case p.Want == routers.Keep:
+			kept = append(kept, p.Prefix)
+		case p.Want == routers.Announced && (p.Stage <= routers.Absent || !p.Diverged.IsZero()):
+			missing = append(missing, p.Prefix)
+		}
+	}
+	switch {
+	case len(kept) > 0:
+		return "Not decided yet of " + strings.Join(kept, ", ") +
+			": it stays as it is until good rounds confirm that the service is up, and is announced then."
+	case len(missing) > 0:
+		return "It ought to be announced, which the table does not say of " + strings.Join(missing, ", ") + "."
+	}
+	return "It stays announced."
 }
 
 func afterDrain(s *state.Service) string {

@@ -13,6 +13,9 @@ import (
 	"vouch/routers"
 )
 
+// late is what a dns check says of a server that is silent.
+const late = "no answer from 127.0.0.1:53 within 500ms"
+
 // noon is the moment at which the golden files look.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -20,6 +23,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 var snapshots = map[string]func(now time.Time) *state.Snapshot{
 	"up": situation, "down": down, "drained": drained, "drained-down": drainedDown, "diverged": diverged,
 	"starting": starting, "router-away": routerAway, "hostile": hostile, "empty": empty, "flapping": flapping,
+	"restarted": restarted, "restored": restored, "taken": taken,
 }
 
 func situations() []string { return slices.Sorted(maps.Keys(snapshots)) }
@@ -27,7 +31,7 @@ func situations() []string { return slices.Sorted(maps.Keys(snapshots)) }
 // situation is a node where all is well: one service with two prefixes.
 func situation(now time.Time) *state.Snapshot {
 	start := now.Add(-3*time.Hour - 12*time.Minute)
-	return &state.Snapshot{
+	snap := &state.Snapshot{
 		Time: now.Add(-200 * time.Millisecond), Version: "1.2.3", Node: "apu01", PID: 4242, Started: start, Ready: true,
 		Config:   state.Config{File: "/etc/vouch/vouch.toml", Loaded: start},
 		Router:   state.Router{Name: "frr (address on lo, ospf)", Goal: routers.Advertised, OK: true, Since: start, Read: now.Add(-400 * time.Millisecond)},
@@ -35,10 +39,9 @@ func situation(now time.Time) *state.Snapshot {
 		Services: []state.Service{{
 			Name: "resolver", Verdict: health.Up, Since: start.Add(3 * time.Second), Good: 11517, Rise: 3, Fall: 3, Rounds: 11520,
 			LastRound: now.Add(-600 * time.Millisecond),
-			Decision:  decision(routers.Announced, "serving", "11517 good rounds in a row (rise 3)", start.Add(3*time.Second)),
 			Checks: []state.Check{
 				{Name: "dns", Type: "dns", Target: "udp 127.0.0.1:53 example.com. A", OnFail: "withdraw", Status: checks.OK, Since: start, Last: now.Add(-600 * time.Millisecond), Took: 1234 * time.Microsecond},
-				{Name: "route", Type: "route", Target: "default route, inet", OnFail: "withdraw", Status: checks.OK, Since: start, Last: now.Add(-600 * time.Millisecond), Took: 81 * time.Microsecond},
+				{Name: "route", Type: "route", Target: "default route ipv4 table 254", OnFail: "withdraw", Status: checks.OK, Since: start, Last: now.Add(-600 * time.Millisecond), Took: 81 * time.Microsecond},
 				{Name: "tcp", Type: "tcp", Target: "tcp 127.0.0.1:53", OnFail: "warn", Status: checks.OK, Since: start, Last: now.Add(-600 * time.Millisecond), Took: 210 * time.Microsecond},
 			},
 			Prefixes: []state.Prefix{
@@ -47,28 +50,33 @@ func situation(now time.Time) *state.Snapshot {
 			},
 		}},
 	}
+	decided(&snap.Services[0], decide.Input{}, now)
+	return snap
 }
 
-// decision has all rules of package decide, of which the named one decides.
-func decision(want routers.Want, rule, text string, since time.Time) decide.Decision {
-	d := decide.Decision{Want: want}
-	for _, r := range []decide.Reason{{Rule: "removed", Text: "configured"}, {Rule: "drain", Text: "not drained"}, {Rule: "checks", Text: "no check fails"},
-		{Rule: "start", Text: "a verdict has been reached"}, {Rule: "serving", Text: "not up"}} {
-		if r.Rule == rule {
-			r.Applies, r.Decides, r.Text, r.Since = true, true, text, since
+// decided puts in what package decide says of the service, given what the snapshot does not tell.
+func decided(v *state.Service, in decide.Input, now time.Time) {
+	in.Verdict, in.Drain, in.Rules = v.Verdict, v.Drain, health.Settings{Rise: v.Rise, Fall: v.Fall}
+	in.State = health.State{Verdict: v.Verdict, Since: v.Since, Good: v.Good, Bad: v.Bad, HoldUntil: v.HoldUntil}
+	for i := range v.Checks {
+		switch k := &v.Checks[i]; {
+		case k.OnFail == "warn":
+		case k.Status == checks.Failed:
+			in.Failing = append(in.Failing, k.Name+" failed: "+k.Text())
+		case k.Status == checks.Unknown:
+			in.Unknown = append(in.Unknown, k.Name+" unknown: "+k.Text())
 		}
-		d.Reasons = append(d.Reasons, r)
 	}
-	return d
+	v.Decision = decide.Decide(in, now)
 }
 
 func down(now time.Time) *state.Snapshot {
 	s := situation(now)
 	v, at := &s.Services[0], now.Add(-12*time.Second)
 	v.Verdict, v.Since, v.Good, v.Bad, v.HoldUntil = health.Down, at, 0, 62, now.Add(48*time.Second)
-	v.Decision = decision(routers.Withdrawn, "checks", "dns failed: timeout; 62 bad rounds in a row (fall 3); held down until 12:00:48 (48s more)", at)
 	k := &v.Checks[0]
-	k.Status, k.Reason, k.Detail, k.Since, k.Took = checks.Failed, checks.ReasonTimeout, "no reply in 500ms", at, 500*time.Millisecond
+	k.Status, k.Reason, k.Detail, k.Since, k.Took = checks.Failed, checks.ReasonTimeout, late, at, 500*time.Millisecond
+	decided(v, decide.Input{}, now)
 	withdraw(v, at)
 	return s
 }
@@ -89,7 +97,7 @@ func drained(now time.Time) *state.Snapshot {
 func drain(v *state.Service, now time.Time) {
 	at := now.Add(-90 * time.Second)
 	v.Drain = &decide.Drain{Since: at, Until: now.Add(28*time.Minute + 30*time.Second), By: "alice", Reason: "kernel upgrade"}
-	v.Decision = decision(routers.Withdrawn, "drain", "drained by alice until 12:28:30 (28m30s more): kernel upgrade", at)
+	decided(v, decide.Input{}, now)
 	withdraw(v, at)
 }
 
@@ -97,13 +105,14 @@ func drainedDown(now time.Time) *state.Snapshot {
 	s := down(now)
 	drain(&s.Services[0], now)
 	s.Services[0].Drain.Until = time.Time{}
+	decided(&s.Services[0], decide.Input{}, now)
 	return s
 }
 
 func diverged(now time.Time) *state.Snapshot {
 	s := situation(now)
 	p := &s.Services[0].Prefixes[0]
-	p.Stage, p.Since, p.Diverged, p.Doing, p.Attempts = routers.Configured, now.Add(-4*time.Second), now.Add(-4*time.Second), "asking again", 3
+	p.Stage, p.Since, p.Diverged, p.Doing, p.Attempts = routers.Configured, now.Add(-4*time.Second), now.Add(-4*time.Second), "announcing", 3
 	p.Next, p.Error, p.Detail = now.Add(800*time.Millisecond), "ospfd: unavailable: connection refused", "not in the router LSA"
 	s.Config.Error = "/etc/vouch/vouch.toml:12:8: service.resolver.fall: must be at least 1 (got 0), leave it out for 3\n/etc/vouch/vouch.toml:14:1: service.resolver.rize: unknown key, did you mean rise?"
 	s.Problems = []string{"state file /run/vouch/state.json: no space left on device"}
@@ -115,12 +124,45 @@ func starting(now time.Time) *state.Snapshot {
 	s.Ready, s.Started, s.Config.Loaded = false, now.Add(-300*time.Millisecond), now.Add(-300*time.Millisecond)
 	s.Router = state.Router{Name: s.Router.Name, Goal: routers.Advertised}
 	v := &s.Services[0]
-	*v = state.Service{Name: v.Name, Rise: 3, Fall: 3, Good: 1, Rounds: 1, LastRound: now.Add(-100 * time.Millisecond), Checks: v.Checks, Prefixes: v.Prefixes,
-		Decision: decision(routers.Withdrawn, "start", "nothing is announced after a boot before rise: 1 of 3 good rounds (rise 3)", time.Time{})}
-	v.Checks[1] = state.Check{Name: "route", Type: "route", Target: "default route, inet", OnFail: "withdraw", Reason: checks.ReasonPending}
+	*v = state.Service{Name: v.Name, Rise: 3, Fall: 3, Good: 1, Rounds: 1, LastRound: now.Add(-100 * time.Millisecond), Checks: v.Checks, Prefixes: v.Prefixes}
+	v.Checks[1] = state.Check{Name: "route", Type: "route", Target: "default route ipv4 table 254", OnFail: "withdraw", Reason: checks.ReasonPending}
 	for i := range v.Prefixes {
 		v.Prefixes[i] = state.Prefix{Prefix: v.Prefixes[i].Prefix, Want: routers.Withdrawn}
 	}
+	decided(v, decide.Input{Unrisen: true}, now)
+	return s
+}
+
+// restarted has no verdict, and leaves things as they are.
+func restarted(now time.Time) *state.Snapshot {
+	s := situation(now)
+	s.Started = now.Add(-time.Second)
+	v := &s.Services[0]
+	v.Verdict, v.Since, v.Good, v.Rounds = health.Unknown, time.Time{}, 1, 1
+	v.Prefixes[0].Want, v.Prefixes[1].Want = routers.Keep, routers.Keep
+	v.Prefixes[0].Stage = routers.Absent
+	decided(v, decide.Input{}, now)
+	return s
+}
+
+// restored is up by a verdict that is not confirmed; what is absent is not announced by that.
+func restored(now time.Time) *state.Snapshot {
+	s := situation(now)
+	p := &s.Services[0].Prefixes[0]
+	p.Want, p.Stage = routers.Keep, routers.Absent
+	decided(&s.Services[0], decide.Input{Unconfirmed: true}, now)
+	return s
+}
+
+// taken is up while somebody took its prefix away, and has no route.
+func taken(now time.Time) *state.Snapshot {
+	s := situation(now)
+	v := &s.Services[0]
+	p, k := &v.Prefixes[0], &v.Checks[1]
+	p.Stage, p.Since, p.Diverged, p.Doing, p.Attempts = routers.Absent, now.Add(-time.Second), now.Add(-time.Second), "announcing", 1
+	v.Good, v.Bad, v.Fall = 0, 1, 2
+	k.Status, k.Reason, k.Detail, k.Since = checks.Failed, checks.ReasonAbsent, "no default route in table main (254)", now.Add(-time.Second)
+	decided(v, decide.Input{}, now)
 	return s
 }
 
@@ -140,8 +182,9 @@ func flapping(now time.Time) *state.Snapshot {
 	s := situation(now)
 	v := &s.Services[0]
 	v.Good, v.Bad = 0, 2
-	v.Checks[0].Status, v.Checks[0].Reason, v.Checks[0].Detail, v.Checks[0].Since = checks.Failed, checks.ReasonStatus, "answered REFUSED", now.Add(-400*time.Millisecond)
-	v.Checks[2].Status, v.Checks[2].Reason, v.Checks[2].Since = checks.Failed, checks.ReasonRefused, now.Add(-50*time.Hour)
+	v.Checks[0].Status, v.Checks[0].Reason, v.Checks[0].Detail, v.Checks[0].Since = checks.Failed, checks.ReasonStatus, `rcode REFUSED is not among those accepted, ["NOERROR"]`, now.Add(-400*time.Millisecond)
+	v.Checks[2].Status, v.Checks[2].Reason, v.Checks[2].Detail, v.Checks[2].Since = checks.Failed, checks.ReasonRefused, "connect: connection refused", now.Add(-50*time.Hour)
+	decided(v, decide.Input{}, now)
 	return s
 }
 
@@ -152,6 +195,7 @@ func hostile(now time.Time) *state.Snapshot {
 	s.Services[0].Prefixes[0].Detail = "\x1b]0;title\x07"
 	drain(&s.Services[0], now)
 	s.Services[0].Drain.Reason = "two\nlines"
+	decided(&s.Services[0], decide.Input{}, now)
 	s.Router.OK, s.Router.Error = false, "garbage \x1b[31m"
 	return s
 }
@@ -165,8 +209,8 @@ func empty(now time.Time) *state.Snapshot {
 // events are of all levels, over an hour.
 func events(now time.Time) []state.Event {
 	return []state.Event{
-		{Time: now.Add(-time.Hour), Level: "info", Kind: state.KindStart, Text: "vouch 1.2.3 started"},
-		{Time: now.Add(-time.Minute), Level: "warn", Kind: state.KindCheck, Service: "resolver", Check: "dns", Reason: "timeout", Text: "failed: no reply in 500ms"},
+		{Time: now.Add(-time.Hour), Level: "info", Kind: state.KindStart, Text: "vouch 1.2.3 starts on apu01"},
+		{Time: now.Add(-time.Minute), Level: "warn", Kind: state.KindCheck, Service: "resolver", Check: "dns", Reason: "timeout", Text: "failed: timeout: " + late},
 		{Time: now.Add(-59 * time.Second), Level: "info", Kind: state.KindStage, Service: "resolver", Prefix: "10.53.53.53/32", Text: "absent (was advertised)"},
 		{Time: now.Add(-time.Second), Level: "error", Kind: state.KindRouter, Text: "frr cannot be read:\n\x1b[31mrefused"},
 	}

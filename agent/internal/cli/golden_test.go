@@ -103,8 +103,12 @@ func TestDrawWithoutAnAgent(t *testing.T) {
 		t.Errorf("drawn: %q", got)
 	}
 	v.screen.terminal = false
-	if err := v.draw(t.Context()); !errors.Is(err, control.ErrNotRunning) {
-		t.Errorf("no terminal: %v", err)
+	b.Reset()
+	if err := v.draw(t.Context()); err != nil || b.Len() > 0 {
+		t.Errorf("no terminal: %v, drawn: %q", err, b.String())
+	}
+	if err := v.watch(t.Context()); !errors.Is(err, control.ErrNotRunning) {
+		t.Errorf("a watch without terminal and agent: %v", err)
 	}
 }
 
@@ -132,6 +136,38 @@ func TestSettled(t *testing.T) {
 	s.Services[0].Removed = true
 	if settled(s) {
 		t.Error("a service that goes is settled")
+	}
+}
+
+// A refused reload among the problems is told once, where all of its text is.
+func TestRefusedReloadIsToldOnce(t *testing.T) {
+	s := diverged(noon)
+	first, _, _ := strings.Cut(s.Config.Error, "\n")
+	s.Problems = append(s.Problems, "the last reload was refused: "+first+" (and more: vouch validate)")
+	var b bytes.Buffer
+	statusText(&b, s, noon, false)
+	golden(t, "status-diverged", b.Bytes())
+	s.Config.Error = ""
+	b.Reset()
+	statusText(&b, s, noon, false)
+	if !strings.Contains(b.String(), "problem  the last reload was refused") {
+		t.Errorf("a problem is not told:\n%s", b.String())
+	}
+}
+
+func TestTargetIsToldWhereTheTextDoesNot(t *testing.T) {
+	for _, c := range []struct{ target, text, want string }{
+		{"default route ipv4 table 254", "absent: no default route in table main (254)", " (ipv4)"},
+		{"default route ipv4 and ipv6 table 254", "absent: no default route in table main (254)", " (default route ipv4 and ipv6 table 254)"},
+		{"udp 127.0.0.1:53 example.com. A", "timeout: " + late, " (udp 127.0.0.1:53 example.com. A)"},
+		{"tcp 127.0.0.1:53", "refused: connect: connection refused", " (tcp 127.0.0.1:53)"},
+		{"tcp 127.0.0.1:53", "timeout: no answer from 127.0.0.1:53 within 1s", " (tcp 127.0.0.1:53)"},
+		{"tcp 127.0.0.1:53", "dial tcp 127.0.0.1:53: refused", ""},
+		{"file", "", " (file)"},
+	} {
+		if got := unsaid(c.target, c.text); got != c.want {
+			t.Errorf("%s after %q: %q, want %q", c.target, c.text, got, c.want)
+		}
 	}
 }
 
@@ -179,7 +215,7 @@ func TestRecent(t *testing.T) {
 		back time.Duration
 		last int
 		want int
-	}{{0, 0, 4}, {10 * time.Minute, 0, 3}, {0, 2, 2}, {10 * time.Minute, 1, 1}, {time.Millisecond, 5, 0}, {time.Hour, 0, 4}} {
+	}{{0, 9, 4}, {10 * time.Minute, 9, 3}, {0, 2, 2}, {10 * time.Minute, 1, 1}, {time.Millisecond, 5, 0}, {time.Hour, 9, 4}, {0, 0, 0}} {
 		got := recent(es, c.back, c.last, noon)
 		if len(got) != c.want || len(got) > 0 && got[len(got)-1].Text != es[3].Text {
 			t.Errorf("since %s, last %d: %d events, want the last %d", c.back, c.last, len(got), c.want)

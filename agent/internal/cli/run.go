@@ -82,16 +82,21 @@ func (a *app) versionCmd() *cobra.Command {
 			if asJSON {
 				return exitOf(json.NewEncoder(cmd.OutOrStdout()).Encode(b))
 			}
-			text := "vouch " + b.Version
-			if b.Revision != "" {
-				text += " (" + b.Revision + ")"
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s, %s %s\n", text, b.Go, b.Platform)
+			fmt.Fprintln(cmd.OutOrStdout(), b.line())
 			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// line is what "vouch version" and "vouch --version" print.
+func (b Build) line() string {
+	text := "vouch " + b.Version
+	if b.Revision != "" {
+		text += " (" + b.Revision + ")"
+	}
+	return fmt.Sprintf("%s, %s %s", text, b.Go, b.Platform)
 }
 
 func build(version string) Build {

@@ -14,10 +14,23 @@ import (
 	"vouch/agent/internal/state"
 )
 
+// clearScreen moves to the upper left corner and erases (ECMA-48 CUP, ED).
+const clearScreen = "\x1b[H\x1b[2J"
+
 // screen says how the output may look.
 type screen struct {
 	terminal bool
 	colour   bool
+	fd       int // of the terminal
+}
+
+// size gives the terminal's size as it is now; 0: not known.
+func (s screen) size() (columns, rows int) {
+	w, err := unix.IoctlGetWinsize(s.fd, unix.TIOCGWINSZ)
+	if err != nil {
+		return 0, 0
+	}
+	return int(w.Col), int(w.Row)
 }
 
 // screenOf looks at the writer: colours only on a terminal that has them, and never with NO_COLOR
@@ -33,7 +46,7 @@ func screenOf(w io.Writer) screen {
 	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
 		return screen{}
 	}
-	return screen{terminal: true, colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	return screen{terminal: true, colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", fd: int(f.Fd())}
 }
 
 // A paint is the SGR code (ECMA-48) of one meaning.

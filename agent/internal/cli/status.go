@@ -30,15 +30,19 @@ how far they were last read to have come in the routing daemon, and each check.
 
 WANT is what a prefix ought to be. STAGE is what the table said: absent, configured,
 selected or advertised; unknown when it could not be read. Where the two differ the note
-begins with DIVERGED and says what is being done.`,
+begins with DIVERGED and says what is being done. A want of keep is not decided yet: the prefix
+stays as it is.
+
+With --watch it goes on until interrupted, also over a restart of the agent. On a terminal the
+screen is redrawn, and what does not fit is cut.`,
 		Example: `  vouch status
   vouch status resolver --watch
   vouch status --json | jq '.services[] | {name, verdict}'`,
-		Annotations: statuses("0  all is as it ought to be", "1  something is down, drained, diverged or needs attention",
+		Annotations: statuses("0  all is as it ought to be", "1  something is down, drained, not decided yet, diverged or needs attention",
 			"2  wrong usage, or no such service", "3  no agent answers"),
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.services,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v := view{client: a.client(), services: args, json: asJSON, out: cmd.OutOrStdout(), screen: screenOf(cmd.OutOrStdout())}
+			v := view{client: a.client(), services: args, json: asJSON, out: cmd.OutOrStdout(), errOut: cmd.ErrOrStderr(), screen: screenOf(cmd.OutOrStdout())}
 			if watch {
 				return exitOf(v.watch(cmd.Context()))
 			}
@@ -56,6 +60,7 @@ type view struct {
 	services []string // the only one to show; empty: all
 	json     bool
 	out      io.Writer
+	errOut   io.Writer // told when the agent went away
 	screen   screen
 }
 
@@ -103,8 +108,8 @@ func pick(snap *state.Snapshot, name string) (*state.Service, error) {
 	return nil, &exitError{ExitUsage, fmt.Errorf("there is no service %q; there are: %s", name, strings.Join(known, ", "))}
 }
 
-// watch shows a snapshot at every event until ctx ends. On a terminal it also survives a restart of
-// the agent; otherwise it ends with the agent.
+// watch shows a snapshot at every event until ctx ends, also over a restart of the agent. Only a
+// terminal waits for an agent that was not there to begin with.
 func (v view) watch(ctx context.Context) error {
 	events, err := v.client.Events(ctx, 0)
 	if err != nil && !v.screen.terminal {
@@ -112,10 +117,11 @@ func (v view) watch(ctx context.Context) error {
 	}
 	following, cancel := context.WithCancel(ctx)
 	changed, done := make(chan struct{}, 1), make(chan struct{})
+	s := v.stream(newest(events), changed)
 	var ended error
 	go func() {
 		defer close(done)
-		ended = v.follow(following, lastOf(events), changed)
+		ended = s.follow(following, func(state.Event) error { put(changed); return nil })
 	}()
 	defer func() { cancel(); <-done }()
 	var tick <-chan time.Time
@@ -142,66 +148,61 @@ func (v view) watch(ctx context.Context) error {
 	}
 }
 
-// follow puts a token into changed at every event above after. On a terminal it comes back for ever.
-func (v view) follow(ctx context.Context, after uint64, changed chan<- struct{}) error {
-	for {
-		err := v.client.Follow(ctx, after, func(e state.Event) error {
-			after = e.Seq
-			select {
-			case changed <- struct{}{}:
-			default: // there is a token already
-			}
-			return nil
-		})
-		if !v.screen.terminal || ctx.Err() != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(redraw):
-		}
+// stream gives the stream that puts a token into changed when there is something new to draw. A
+// terminal shows in its place that the agent is away.
+func (v view) stream(last state.Event, changed chan struct{}) *stream {
+	lost, found := telling(v.errOut)
+	if v.screen.terminal {
+		lost, found = func(error) { put(changed) }, func() {}
 	}
+	return &stream{client: v.client, last: last, lost: lost, found: func() { found(); put(changed) }}
 }
 
-func lastOf(events []state.Event) uint64 {
-	if len(events) == 0 {
-		return 0
+// put leaves a token, unless there is one already.
+func put(changed chan<- struct{}) {
+	select {
+	case changed <- struct{}{}:
+	default:
 	}
-	return events[len(events)-1].Seq
 }
 
 // draw shows one snapshot of a watch: a redrawn screen, or one more block, or one more line of JSON.
+// Without a terminal an agent that is away is not drawn: the stream tells.
 func (v view) draw(ctx context.Context) error {
 	snap, err := v.read(ctx)
 	var exit *exitError
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, away(err) && !v.screen.terminal:
 		return nil
 	case err != nil && (!v.screen.terminal || errors.As(err, &exit)):
 		return err
 	}
-	var b bytes.Buffer
-	now := time.Now()
-	if v.screen.terminal {
-		b.WriteString("\x1b[H\x1b[2J")
+	text, err := v.frame(snap, err, time.Now())
+	if err != nil {
+		return err
 	}
+	_, err = io.WriteString(v.out, text)
+	return err
+}
+
+// frame gives what draw shows of a snapshot, or of the reason why there is none.
+func (v view) frame(snap *state.Snapshot, why error, now time.Time) (string, error) {
+	var b bytes.Buffer
 	switch {
-	case err != nil:
-		fmt.Fprintf(&b, "%s  %s\n", now.Format(time.TimeOnly), err)
+	case why != nil:
+		fmt.Fprintf(&b, "%s  %s\n", now.Format(time.TimeOnly), why)
 	case v.json:
-		err = json.NewEncoder(&b).Encode(snap)
+		if err := json.NewEncoder(&b).Encode(snap); err != nil || !v.screen.terminal {
+			return b.String(), err
+		}
+		return clearScreen + b.String(), nil
 	default:
 		fmt.Fprintf(&b, "%s\n", now.Format(time.DateTime))
 		statusText(&b, snap, now, v.screen.colour)
-		if !v.screen.terminal {
-			b.WriteByte('\n')
-		}
 	}
-	if _, werr := v.out.Write(b.Bytes()); werr != nil {
-		return werr
+	if !v.screen.terminal {
+		return b.String() + "\n", nil
 	}
-	if v.screen.terminal {
-		return nil
-	}
-	return err
+	columns, rows := v.screen.size()
+	return clearScreen + fit(b.String(), columns, rows), nil
 }

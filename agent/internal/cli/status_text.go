@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"vouch/agent/internal/health"
 	"vouch/agent/internal/state"
@@ -13,8 +14,11 @@ import (
 	"vouch/routers"
 )
 
+// undecided explains the want keep.
+const undecided = "not decided yet: stays as it is"
+
 // settled says whether all of the snapshot is as it ought to be: every service up, nothing drained,
-// diverged or unread, nothing that needs attention.
+// undecided, diverged or unread, nothing that needs attention.
 func settled(s *state.Snapshot) bool {
 	if !s.Ready || s.Stopping || !s.Router.OK || s.Config.Error != "" || len(s.Problems) > 0 {
 		return false
@@ -26,7 +30,9 @@ func well(s *state.Service) bool {
 	if s.Verdict != health.Up || s.Drain != nil || s.Removed {
 		return false
 	}
-	return !slices.ContainsFunc(s.Prefixes, func(p state.Prefix) bool { return !p.Diverged.IsZero() || p.Stage == routers.Unknown })
+	return !slices.ContainsFunc(s.Prefixes, func(p state.Prefix) bool {
+		return !p.Diverged.IsZero() || p.Want == routers.Keep || p.Stage == routers.Unknown
+	})
 }
 
 // statusText prints the snapshot for people.
@@ -69,18 +75,36 @@ func agentText(w io.Writer, s *state.Snapshot, now time.Time, colour bool) {
 	fmt.Fprintf(w, "vouch %s on %s, pid %d, up %s: %s\n", state.Clean(s.Version), state.Clean(s.Node), s.PID, age(s.Started, now), p.on(stage, colour))
 	rows := [][]cell{{c("router"), routerCell(&s.Router, now)},
 		{c("config"), c(fmt.Sprintf("%s, loaded %s ago", s.Config.File, age(s.Config.Loaded, now)))}}
-	if s.Config.Error != "" {
-		for i, line := range strings.Split(s.Config.Error, "\n") {
-			if i == 0 {
-				line = "the last reload was refused, what was loaded before stands: " + line
-			}
-			rows = append(rows, []cell{c(""), painted(line, warned)})
-		}
+	for _, line := range refusal(s.Config.Error) {
+		rows = append(rows, []cell{c(""), painted(line, warned)})
 	}
 	for _, text := range s.Problems {
-		rows = append(rows, []cell{c("problem"), painted(text, warned)})
+		if !isReload(text, s.Config.Error) {
+			rows = append(rows, []cell{c("problem"), painted(text, warned)})
+		}
 	}
 	table(w, "", colour, rows)
+}
+
+// refusal tells why the last reload was refused, if it was, in so few lines that the verdicts below
+// stay in sight.
+func refusal(why string) []string {
+	const most = 3
+	if why == "" {
+		return nil
+	}
+	lines := strings.Split("the last reload was refused, what was loaded before stands: "+why, "\n")
+	if more := len(lines) - most; more > 0 {
+		lines = append(lines[:most], "and "+count(more, "more problem", "more problems")+": see vouch validate")
+	}
+	return lines
+}
+
+// isReload says whether a problem is the refused reload, which the line of the configuration tells
+// in full.
+func isReload(problem, refused string) bool {
+	first, _, _ := strings.Cut(refused, "\n")
+	return first != "" && strings.Contains(state.Clean(problem), state.Clean(first))
 }
 
 func routerCell(r *state.Router, now time.Time) cell {
@@ -98,7 +122,7 @@ func routerCell(r *state.Router, now time.Time) cell {
 }
 
 func serviceRow(s *state.Service, now time.Time) []cell {
-	return []cell{painted(s.Name, strong), verdictCell(s), c(age(s.Since, now)), wantCell(s.Decision.Want), c(serviceNote(s, now))}
+	return []cell{painted(s.Name, strong), verdictCell(s), c(age(s.Since, now)), wantCell(s.Decision.Want), c(wanted(s.Decision.Want, serviceNote(s, now)))}
 }
 
 func verdictCell(s *state.Service) cell {
@@ -110,6 +134,14 @@ func verdictCell(s *state.Service) cell {
 		p = bad
 	}
 	return painted(s.Verdict.String(), p)
+}
+
+// wanted puts what the want keep means before a note.
+func wanted(w routers.Want, note string) string {
+	if w == routers.Keep {
+		return joined(undecided, note)
+	}
+	return note
 }
 
 func wantCell(w routers.Want) cell {
@@ -133,9 +165,9 @@ func serviceNote(s *state.Service, now time.Time) string {
 	}
 	switch {
 	case s.Bad > 0 && s.Verdict == health.Up:
-		notes = append(notes, fmt.Sprintf("%d of %d bad rounds", s.Bad, s.Fall))
+		notes = append(notes, fmt.Sprintf("%d of %s", s.Bad, count(s.Fall, "bad round", "bad rounds")))
 	case s.Good > 0 && s.Verdict != health.Up:
-		notes = append(notes, fmt.Sprintf("%d of %d good rounds", min(s.Good, s.Rise), s.Rise))
+		notes = append(notes, fmt.Sprintf("%d of %s", min(s.Good, s.Rise), count(s.Rise, "good round", "good rounds")))
 	}
 	if s.HoldUntil.After(now) {
 		notes = append(notes, "held down "+until(s.HoldUntil, now))
@@ -177,7 +209,7 @@ func prefixRow(s *state.Service, p *state.Prefix, goal routers.Stage, now time.T
 	case p.Want == routers.Announced && p.Stage >= goal:
 		paint = good
 	}
-	return []cell{c(p.Prefix), c(s.Name), wantCell(p.Want), painted(p.Stage.String(), paint), c(age(p.Since, now)), painted(prefixNote(p, now), notePaint(p))}
+	return []cell{c(p.Prefix), c(s.Name), wantCell(p.Want), painted(p.Stage.String(), paint), c(age(p.Since, now)), painted(wanted(p.Want, prefixNote(p, now)), notePaint(p))}
 }
 
 func notePaint(p *state.Prefix) paint {
@@ -210,7 +242,7 @@ func doing(p *state.Prefix, now time.Time) (notes []string) {
 		notes = append(notes, p.Doing)
 	}
 	if p.Attempts > 0 {
-		notes = append(notes, fmt.Sprintf("asked %d times", p.Attempts))
+		notes = append(notes, "asked "+count(p.Attempts, "time", "times"))
 	}
 	if p.Next.After(now) {
 		notes = append(notes, "again in "+span(p.Next.Sub(now)))
@@ -231,7 +263,7 @@ func checkRow(prefix string, k *state.Check, now time.Time) []cell {
 	}
 	note := k.Target
 	if text := k.Text(); text != "" {
-		note = text + " (" + k.Target + ")"
+		note = text + unsaid(k.Target, text)
 	}
 	if k.OnFail == "warn" {
 		note += ", only warns"
@@ -244,4 +276,33 @@ func checkRow(prefix string, k *state.Check, now time.Time) []cell {
 		took = fmt.Sprintf("%.1fms", float64(k.Took)/float64(time.Millisecond))
 	}
 	return []cell{c(prefix + k.Name), painted(k.Status.String(), p), c(age(k.Since, now)), c(took), c(note)}
+}
+
+// unsaid gives the target in brackets as far as the text does not name it: nothing, or the one word
+// of several that is missing, such as a route's family, or all of it.
+func unsaid(target, text string) string {
+	said := words(text)
+	var missing []string
+	all := words(target)
+	for _, w := range all {
+		if !slices.Contains(said, w) {
+			missing = append(missing, w)
+		}
+	}
+	switch {
+	case len(missing) == 0:
+		return ""
+	case len(missing) == 1 && len(all) > 2:
+		target = missing[0]
+	}
+	return " (" + target + ")"
+}
+
+// words gives a text's words without brackets, and without the signs that end a sentence.
+func words(text string) []string {
+	ws := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("();,", r) })
+	for i, w := range ws {
+		ws[i] = strings.TrimRight(w, ":.")
+	}
+	return ws
 }

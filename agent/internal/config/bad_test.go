@@ -8,13 +8,24 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"vouch/checks/kinds"
 )
 
 // TestBad: each file of testdata/bad has exactly the problems that its first lines want, one
 // "# want: " line for each.
-func TestBad(t *testing.T) {
-	files, err := filepath.Glob("testdata/bad/*.toml")
-	if err != nil || len(files) < 45 {
+func TestBad(t *testing.T) { wantProblems(t, "testdata/bad/*.toml", 45, double) }
+
+// TestBadKinds: the same with the real kinds of checks.
+func TestBadKinds(t *testing.T) {
+	p := double
+	p.newSpec, p.kinds = kinds.New, kinds.Names()
+	wantProblems(t, "testdata/bad-kinds/*.toml", 3, p)
+}
+
+func wantProblems(t *testing.T, pattern string, least int, p parser) {
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) < least {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	for _, file := range files {
@@ -24,7 +35,7 @@ func TestBad(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := wanted(string(data))
-			cfg, err := double.parse(filepath.Base(file), data)
+			cfg, err := p.parse(filepath.Base(file), data)
 			var ps Problems
 			if !errors.As(err, &ps) || cfg != nil {
 				t.Fatalf("got %v, %v; want Problems", cfg, err)

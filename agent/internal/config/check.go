@@ -73,17 +73,20 @@ func checkGroup(ct *table, c Check, s *Service) {
 	}
 }
 
+const otherKinds = `use "tcp" to connect and talk, or "exec" to run a program that asks`
+
 // spec gives an empty Spec of the check's type; nil when that is not known.
 func (p parser) spec(ct *table, service string, c Check) checks.Spec {
 	if !ct.has("type") {
 		ct.refuse("type", "is required", "write type = "+alternatives(p.kinds))
+		ct.misspelt("type")
 	}
 	if !ct.good("type") {
 		return nil
 	}
 	spec, ok := p.newSpec(c.Type)
 	if !ok {
-		ct.oneOf("type", c.Type, p.kinds...)
+		ct.oneOfElse("type", c.Type, otherKinds, p.kinds...)
 		return nil
 	}
 	if n, ok := spec.(checks.Named); ok {
@@ -95,6 +98,7 @@ func (p parser) spec(ct *table, service string, c Check) checks.Spec {
 // valid reads the kind's own keys of a check. It gives the Spec when all is well with it, else nil.
 func valid(ct *table, c Check) checks.Spec {
 	before := len(ct.bad)
+	ct.hinter, _ = c.Spec.(checks.Hinter)
 	ct.fill(c.Spec)
 	unread := maps.Clone(ct.bad)
 	problems := c.Spec.Validate()

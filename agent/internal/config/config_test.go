@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,13 +34,9 @@ func TestTiming(t *testing.T) {
 		{"one round", health.Settings{Rise: 1, Fall: 1, Interval: time.Second, Fast: 200 * ms}, []Check{check(time.Second, 500*ms, "withdraw")}, Timing{time.Second, 1500 * ms, time.Second}},
 	}
 	for _, tt := range tests {
-		cfg := &Config{Services: []Service{{Name: "a", Health: tt.rules, Checks: tt.checks}}}
-		if got, ok := cfg.Timing("a"); !ok || got != tt.want {
-			t.Errorf("%s: got %v, %v; want %v", tt.name, got, ok, tt.want)
+		if got := (Service{Health: tt.rules, Checks: tt.checks}).Timing(); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 		}
-	}
-	if _, ok := (&Config{}).Timing("a"); ok {
-		t.Error("a service that is not there has a timing")
 	}
 }
 
@@ -72,19 +67,13 @@ type = "plain"
 	}
 	to := parseDouble(t, "vouch.toml", strings.NewReplacer("gone", "new", "192.0.2.3/32", "192.0.2.5/32", "127.0.0.1:53", "127.0.0.1:54",
 		`daemon = "frr"`, "daemon = \"frr\"\ntimeout = \"2s\"\n[agent]\nstate_file = \"/run/s\"").Replace(base))
-	p := func(s ...string) (ps []netip.Prefix) {
-		for _, s := range s {
-			ps = append(ps, netip.MustParsePrefix(s))
-		}
-		return ps
-	}
 	want := Changes{
 		Agent: true, Router: true,
 		Services: []ServiceChange{
-			{Name: "gone", Change: Removed, Dropped: p("192.0.2.1/32")},
+			{Name: "gone", Change: Removed},
 			{Name: "kept", Change: RulesChanged},
-			{Name: "moved", Change: PrefixesChanged, Dropped: p("192.0.2.3/32"), Acquired: p("192.0.2.5/32")},
-			{Name: "new", Change: Added, Acquired: p("192.0.2.1/32")},
+			{Name: "moved", Change: PrefixesChanged},
+			{Name: "new", Change: Added},
 		},
 	}
 	if diff := cmp.Diff(want, Diff(from, to), exported); diff != "" {
@@ -104,6 +93,32 @@ func TestClosest(t *testing.T) {
 	} {
 		if w := closest(got, words); w != want {
 			t.Errorf("closest to %q is %q, want %q", got, w, want)
+		}
+	}
+}
+
+func TestAlternatives(t *testing.T) {
+	for want, words := range map[string][]string{"": nil, `"a"`: {"a"}, `"a" or "b"`: {"a", "b"}, `"a", "b" or "c"`: {"a", "b", "c"}} {
+		if got := alternatives(words); got != want {
+			t.Errorf("%v: %s, want %s", words, got, want)
+		}
+	}
+}
+
+// TestLocal: groups that are not there are found, with their place as far as the file can be read.
+func TestLocal(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "vouch.toml")
+	if err := os.WriteFile(file, []byte("[control]\ngroup = \"no-such-group\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const wayOut = `: there is no such group (got "no-such-group"), create it (groupadd --system no-such-group) or name another`
+	for want, c := range map[string]Config{
+		"": {File: file},
+		file + ":2:1: control.group" + wayOut: {File: file, Control: Control{Group: "no-such-group", AdminGroup: "root"}},
+		"gone: control.admin_group" + wayOut:  {File: "gone", Control: Control{Group: "root", AdminGroup: "no-such-group"}},
+	} {
+		if got := c.Local().Error(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
 }

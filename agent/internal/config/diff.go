@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net/netip"
 	"reflect"
 	"slices"
 )
@@ -25,10 +24,8 @@ func (c Change) String() string { return changeNames[c] }
 
 // A ServiceChange is what a reload does to one service.
 type ServiceChange struct {
-	Name     string
-	Change   Change
-	Dropped  []netip.Prefix // prefixes that it no longer has
-	Acquired []netip.Prefix // prefixes that it did not have
+	Name   string
+	Change Change
 }
 
 // Changes is what a reload does.
@@ -73,29 +70,13 @@ func diffService(name string, from, to *Service) ServiceChange {
 	c := ServiceChange{Name: name}
 	switch {
 	case from == nil:
-		c.Change, c.Acquired = Added, slices.Clone(to.Prefixes)
-		return c
+		c.Change = Added
 	case to == nil:
-		c.Change, c.Dropped = Removed, slices.Clone(from.Prefixes)
-		return c
-	}
-	c.Dropped, c.Acquired = missing(from.Prefixes, to.Prefixes), missing(to.Prefixes, from.Prefixes)
-	switch {
-	case len(c.Dropped)+len(c.Acquired) > 0:
+		c.Change = Removed
+	case !slices.Equal(from.Prefixes, to.Prefixes): // both are sorted
 		c.Change = PrefixesChanged
 	case !reflect.DeepEqual(from, to):
 		c.Change = RulesChanged
 	}
 	return c
-}
-
-// missing gives those of ps that are not in the others.
-func missing(ps, others []netip.Prefix) []netip.Prefix {
-	var out []netip.Prefix
-	for _, p := range ps {
-		if !slices.Contains(others, p) {
-			out = append(out, p)
-		}
-	}
-	return out
 }

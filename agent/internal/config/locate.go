@@ -225,6 +225,9 @@ func (s *scanner) str() {
 // until reads up to and with the closing quotes.
 func (s *scanner) until(closing string, escapes bool) {
 	for s.pos < len(s.text) && !s.take(closing) {
+		if len(closing) == 1 && s.peek() == '\n' { // no TOML: the rest is better understood from here
+			return
+		}
 		if escapes && s.peek() == '\\' {
 			s.next()
 		}

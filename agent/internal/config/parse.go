@@ -71,7 +71,8 @@ func cause(err error) error {
 }
 
 // Parse checks the text of a configuration file; file is its name in messages. Its error is
-// Problems: all mistakes, sorted by position. A text that is no TOML has one, its first.
+// Problems: all mistakes, sorted by position. A text that is no TOML has one, its first, or as many
+// as there are values without their quotes.
 func Parse(file string, data []byte) (*Config, error) {
 	return parser{newSpec: kinds.New, kinds: kinds.Names(), hostname: os.Hostname}.parse(file, data)
 }
@@ -90,7 +91,11 @@ func (p parser) parse(file string, data []byte) (*Config, error) {
 	prims := map[string]toml.Primitive{}
 	md, err := toml.Decode(string(data), &prims)
 	if err != nil {
-		return nil, Problems{syntax(file, string(data), err)}
+		p := syntax(file, string(data), err)
+		if ps := unquoted(file, string(data), p.Line); len(ps) > 0 {
+			return nil, ps.sorted()
+		}
+		return nil, Problems{p}
 	}
 	doc := &document{file: file, md: md, places: locate(string(data)), inner: map[string]bool{}}
 	root := doc.root(prims)
@@ -103,6 +108,7 @@ func (p parser) parse(file string, data []byte) (*Config, error) {
 	cfg.Services = p.services(root, cfg.Router)
 	root.unknown("")
 	doc.refuseInner()
+	doc.dropCaused()
 	if err := doc.problems.sorted(); err != nil {
 		return nil, err
 	}

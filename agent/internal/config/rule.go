@@ -45,11 +45,13 @@ func notBelow(t *table, key string, v time.Duration, other string, limit time.Du
 }
 
 // oneOf refuses a word that is not in the list.
-func (t *table) oneOf(key, v string, words ...string) {
+func (t *table) oneOf(key, v string, words ...string) { t.oneOfElse(key, v, "", words...) }
+
+// oneOfElse is oneOf with a way out for a word that is like none in the list.
+func (t *table) oneOfElse(key, v, wayOut string, words ...string) {
 	if !t.good(key) || slices.Contains(words, v) {
 		return
 	}
-	wayOut := ""
 	if w := closest(strings.ToLower(v), words); w != "" {
 		wayOut = fmt.Sprintf("did you mean %q?", w)
 	}
@@ -62,10 +64,10 @@ func alternatives(words []string) string {
 	for i, w := range words {
 		quoted[i] = fmt.Sprintf("%q", w)
 	}
-	if len(quoted) == 1 {
-		return quoted[0]
-	}
 	last := len(quoted) - 1
+	if last < 1 {
+		return strings.Join(quoted, "")
+	}
 	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
 }
 

@@ -47,6 +47,9 @@ func control(t *table) Control {
 	return c
 }
 
+const otherDaemons = `this version drives no other yet: daemon = "kernel" puts the address on an interface, ` +
+	"where a routing daemon such as BIRD can pick it up"
+
 func router(t *table) Router {
 	r := Router{Method: methodAddress}
 	t.fill(&r)
@@ -55,7 +58,7 @@ func router(t *table) Router {
 	if !t.has("daemon") {
 		t.refuse("daemon", "is required", `write daemon = "frr" or daemon = "kernel" in [router]`)
 	}
-	t.oneOf("daemon", r.Daemon, daemonFRR, daemonKernel)
+	t.oneOfElse("daemon", r.Daemon, otherDaemons, daemonFRR, daemonKernel)
 	if !t.good("daemon") {
 		return r
 	}

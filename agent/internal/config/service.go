@@ -132,7 +132,7 @@ func members(t *table, s *Service, groups map[string]*table) {
 		}
 	}
 	for name, g := range groups {
-		if byGroup[name] == 0 {
+		if byGroup[name] == 0 && t.good("check") {
 			g.refuseTable("the group has no check", fmt.Sprintf("write group = %q in one, or remove it", name))
 		}
 		enough(g, s.Groups[name], byGroup[name], "checks")
@@ -153,6 +153,10 @@ func members(t *table, s *Service, groups map[string]*table) {
 // enough refuses a require that asks for more than there is.
 func enough(t *table, r health.Require, have int, of string) {
 	if t.good("require") && have > 0 && r.Count > have {
-		t.refuse("require", fmt.Sprintf("asks for %d, but only %d of its %s count", r.Count, have, of), `use "all" or a number up to `+show(have))
+		wayOut := fmt.Sprintf(`use "all" or a number up to %d`, have)
+		if couldBeShare(r.Count) {
+			wayOut += fmt.Sprintf(`, or "%d%%" for a share`, r.Count)
+		}
+		t.refuse("require", fmt.Sprintf("asks for %d, but only %d of its %s count", r.Count, have, of), wayOut)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"vouch/checks"
 )
 
 // A document is one parsed file, and the problems found in it so far.
@@ -19,6 +21,7 @@ type document struct {
 	md       toml.MetaData
 	places   places
 	inner    map[string]bool // the keys whose values hold keys in turn, which the library decoded
+	misspelt []string        // the keys that are not written, but in another spelling
 	problems Problems
 }
 
@@ -74,6 +77,8 @@ type table struct {
 	prims map[string]toml.Primitive
 	known []string        // the keys that may stand here, as filled so far
 	bad   map[string]bool // the keys that have a problem
+
+	hinter checks.Hinter // knows ways out that the type of a field does not tell, or nil
 }
 
 // root gives the table of the whole document.
@@ -215,6 +220,9 @@ func (t *table) set(key string, prim toml.Primitive, to reflect.Value) {
 		return
 	}
 	if f := setValue(&t.doc.md, prim, to); f != nil {
+		if f.wayOut == "" && t.hinter != nil {
+			f.wayOut = t.hinter.Hint(key)
+		}
 		t.refuse(key, f.what, f.wayOut)
 		return
 	}
@@ -250,21 +258,49 @@ func holdsKeys(of reflect.Type) bool {
 	return of.Kind() == reflect.Struct || of.Kind() == reflect.Map
 }
 
+// strange gives the keys that nothing has asked for.
+func (t *table) strange() []string {
+	return slices.DeleteFunc(t.names(), func(key string) bool { return slices.Contains(t.known, key) || t.bad[key] })
+}
+
 // unknown refuses the keys that nothing has asked for; of says whose keys they would be.
 func (t *table) unknown(of string) {
-	for _, key := range t.names() {
-		if !slices.Contains(t.known, key) && !t.bad[key] {
-			t.refuse(key, "unknown key"+of, t.meant(key))
+	for _, key := range t.strange() {
+		t.refuseUnknown(key, of)
+	}
+}
+
+// misspelt refuses those keys only that were probably meant to be the given one, where it cannot be
+// told yet which others there may be.
+func (t *table) misspelt(meant string) {
+	for _, key := range t.strange() {
+		if closest(strings.ToLower(key), t.known) == meant {
+			t.refuseUnknown(key, "")
 		}
 	}
 }
 
-// meant guesses what was meant by an unknown key.
-func (t *table) meant(key string) string {
-	if w := closest(strings.ToLower(key), t.known); w != "" {
-		return "did you mean " + w + "?"
+// refuseUnknown guesses what was meant by an unknown key. Where that is not written, nothing more
+// is said of its being missing.
+func (t *table) refuseUnknown(key, of string) {
+	w := closest(strings.ToLower(key), t.known)
+	if w == "" {
+		t.refuse(key, "unknown key"+of, "remove it; the keys here are "+strings.Join(slices.Sorted(slices.Values(t.known)), ", "))
+		return
 	}
-	return "remove it; the keys here are " + strings.Join(slices.Sorted(slices.Values(t.known)), ", ")
+	t.refuse(key, "unknown key"+of, "did you mean "+w+"?")
+	if !t.has(w) {
+		t.bad[w] = true
+		t.doc.misspelt = append(t.doc.misspelt, join(t.path, w).String())
+	}
+}
+
+// dropCaused takes out what was refused only because of a misspelling: that the key, or one below
+// it, is missing.
+func (d *document) dropCaused() {
+	d.problems = slices.DeleteFunc(d.problems, func(p Problem) bool {
+		return slices.ContainsFunc(d.misspelt, func(m string) bool { return p.Key == m || strings.HasPrefix(p.Key, m+".") })
+	})
 }
 
 // A field is one field of a struct that stands for a key.

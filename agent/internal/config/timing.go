@@ -15,16 +15,6 @@ type Timing struct {
 	Return time.Duration
 }
 
-// Timing calculates the worst times of a service; ok is false when there is none of that name.
-func (c *Config) Timing(service string) (t Timing, ok bool) {
-	for _, s := range c.Services {
-		if s.Name == service {
-			return s.Timing(), true
-		}
-	}
-	return Timing{}, false
-}
-
 // Timing calculates the worst times of the service, those of its slowest check that counts:
 //
 //   - The death comes right after a good answer, so that the first bad round starts one interval

@@ -4,7 +4,6 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
 	"reflect"
 	"strconv"
@@ -55,19 +54,19 @@ func setPlain(md *toml.MetaData, prim toml.Primitive, raw any, to reflect.Value)
 	case reflect.Bool:
 		v, ok := raw.(bool)
 		if !ok {
-			return &fault{what: "must be true or false, without quotes"}
+			return &fault{"must be true or false, without quotes", unquoteIt(raw, strconv.ParseBool)}
 		}
 		to.SetBool(v)
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		v, ok := raw.(int64)
 		if !ok || to.OverflowInt(v) {
-			return notWhole(ok, -1<<(to.Type().Bits()-1), 1<<(to.Type().Bits()-1)-1)
+			return notWhole(raw, -1<<(to.Type().Bits()-1), 1<<(to.Type().Bits()-1)-1)
 		}
 		to.SetInt(v)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		v, ok := raw.(int64)
 		if !ok || v < 0 || to.OverflowUint(uint64(v)) {
-			return notWhole(ok, 0, 1<<to.Type().Bits()-1)
+			return notWhole(raw, 0, 1<<to.Type().Bits()-1)
 		}
 		to.SetUint(uint64(v))
 	case reflect.Float32, reflect.Float64:
@@ -86,9 +85,9 @@ func setPlain(md *toml.MetaData, prim toml.Primitive, raw any, to reflect.Value)
 }
 
 // notWhole is the fault of what is no whole number, or one that is out of range.
-func notWhole(isInt bool, least int64, most uint64) *fault {
-	if !isInt {
-		return &fault{what: "must be a whole number, without quotes"}
+func notWhole(raw any, least int64, most uint64) *fault {
+	if _, isInt := raw.(int64); !isInt {
+		return &fault{"must be a whole number, without quotes", unquoteIt(raw, strconv.Atoi)}
 	}
 	return &fault{what: fmt.Sprintf("must be a whole number from %d to %d", least, most)}
 }
@@ -100,6 +99,16 @@ func quoteIt(raw any) string {
 		return fmt.Sprintf(`write "%v"`, raw)
 	}
 	return ""
+}
+
+// unquoteIt shows a string without its quotes, or gives "" where it would not be read then.
+func unquoteIt[T any](raw any, read func(string) (T, error)) string {
+	s, _ := raw.(string)
+	v, err := read(s)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("write %v", v)
 }
 
 func setWith[T any](to *T, raw any, parse func(any) (T, *fault)) *fault {
@@ -126,62 +135,39 @@ func faultOf(err error) *fault {
 	return &fault{what: strings.TrimPrefix(text, "toml: ")}
 }
 
-const durationForm = `must be a duration in quotes with a unit`
-
-func parseDuration(raw any) (time.Duration, *fault) {
+func parseRequire(raw any) (health.Require, *fault) {
+	wayOut := `leave it out for "all"`
 	switch v := raw.(type) {
 	case int64:
-		return 0, &fault{durationForm, fmt.Sprintf(`write "%ds"`, v)}
-	case float64:
-		return 0, &fault{durationForm, secondsHint(v)}
-	case string:
-		d, err := time.ParseDuration(v)
-		if err == nil {
-			return d, nil
-		}
-		if n, err := strconv.ParseFloat(v, 64); err == nil {
-			return 0, &fault{durationForm, secondsHint(n)}
-		}
-		if n, err := strconv.ParseInt(strings.TrimSuffix(v, "d"), 10, 16); err == nil && n > 0 {
-			return 0, &fault{durationForm, fmt.Sprintf(`write "%dh"`, 24*n)}
-		}
-	}
-	return 0, &fault{durationForm, `such as "200ms", "10s" or "5m"`}
-}
-
-// secondsHint shows a number as a duration in seconds, where it is one.
-func secondsHint(n float64) string {
-	const most = float64(math.MaxInt64 / int64(time.Second))
-	if n != n || n < -most || n > most {
-		return `such as "200ms", "10s" or "5m"`
-	}
-	return fmt.Sprintf(`write "%s"`, formatDuration(time.Duration(n*float64(time.Second))))
-}
-
-// formatDuration writes a duration as people do: "10m", not "10m0s".
-func formatDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
-
-func parseRequire(raw any) (health.Require, *fault) {
-	switch raw.(type) {
-	case int64, string:
-		if r, err := health.ParseRequire(fmt.Sprint(raw)); err == nil {
+		if r, err := health.ParseRequire(strconv.FormatInt(v, 10)); err == nil {
 			return r, nil
 		}
+	case float64:
+		if share := int(v * 100); share >= 1 && share < 100 {
+			wayOut = fmt.Sprintf(`write "%d%%"`, share)
+		}
+	case string:
+		if n, err := strconv.Atoi(v); err == nil && n > 0 {
+			wayOut = numberHint(n)
+		} else if r, err := health.ParseRequire(v); err == nil {
+			return r, nil
+		} else if r, err := health.ParseRequire(strings.ToLower(strings.Join(strings.Fields(v), ""))); err == nil {
+			wayOut = fmt.Sprintf("write %q", r)
+		}
 	}
-	return health.Require{}, &fault{
-		`must be "all", "any", a number of at least 1, or a share from "1%" to "100%"`,
-		`leave it out for "all"`,
-	}
+	return health.Require{}, &fault{`must be "all", "any", a number of at least 1, or a share from "1%" to "100%"`, wayOut}
 }
+
+// numberHint shows a number that stands in quotes as what it may have been meant to be.
+func numberHint(n int) string {
+	if !couldBeShare(n) {
+		return fmt.Sprintf("write %d", n)
+	}
+	return fmt.Sprintf(`write "%d%%" or %d`, n, n)
+}
+
+// couldBeShare says whether a number may have been meant in percent. Nobody asks for a few of those.
+func couldBeShare(n int) bool { return n >= 10 && n <= 100 }
 
 func parseAddr(raw any) (netip.Addr, *fault) {
 	s, ok := raw.(string)

@@ -47,7 +47,7 @@ func listen(path, group string) (*socket, error) {
 		return nil, fmt.Errorf("control socket %s: the path has %d bytes, a unix socket's at most %d: set a shorter control.socket", path, len(path), pathMax)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
-		return nil, fmt.Errorf("control socket %s: make its directory: %w", path, err)
+		return nil, forbidden(fmt.Errorf("control socket %s: make its directory: %w", path, err))
 	}
 	lock, err := takeLock(path)
 	if err != nil {
@@ -155,7 +155,7 @@ func takeLock(path string) (*os.File, error) {
 	name := path + ".lock"
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, lockMode)
 	if err != nil {
-		return nil, fmt.Errorf("lock the control socket: %w", err)
+		return nil, forbidden(fmt.Errorf("lock the control socket: %w", err))
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -172,6 +172,14 @@ func takeLock(path string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("lock the control socket: %s: %w", name, err), f.Close())
 	}
 	return f, nil
+}
+
+// forbidden adds the way out to the error of a user who may not write where the socket is to be.
+func forbidden(err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("%w: run vouch as root, or set [control] socket (or --socket) to a path in a directory which user %s may write", err, login())
 }
 
 // holder names the process that wrote the lock file. The text is for people and trusted for nothing.

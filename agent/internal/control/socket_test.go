@@ -2,11 +2,13 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -243,5 +245,28 @@ func TestCloseUnlocksForCopiesToo(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A user who may not write there is told the ways out.
+func TestListenTellsWhoMayNotHowTo(t *testing.T) {
+	needRoot(t)
+	dir := socketDir(t)
+	for name, path := range map[string]string{"lock": filepath.Join(dir, "s"), "directory": filepath.Join(dir, "new", "s")} {
+		got := make(chan error, 1)
+		go func() {
+			runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+			if err := become(nobody, nobody, nil); err != nil {
+				got <- err
+				return
+			}
+			_, err := listen(path, "")
+			got <- err
+		}()
+		err := <-got
+		want := "permission denied: run vouch as root, or set [control] socket (or --socket) to a path in a directory which user "
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
 	}
 }

@@ -36,6 +36,13 @@ func (s *Store) Publish(snap *Snapshot) {
 	s.announce()
 }
 
+// Touch tells those who wait that something changed which is no event.
+func (s *Store) Touch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.announce()
+}
+
 // Snapshot gives the current one, for reading only.
 func (s *Store) Snapshot() *Snapshot {
 	s.mu.Lock()

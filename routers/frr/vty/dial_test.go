@@ -61,14 +61,14 @@ func TestDialErrors(t *testing.T) {
 		}
 		return err
 	}
-	check := func(daemon string, err, cause error, way string) {
+	check := func(daemon string, err, cause error, text string) {
 		t.Helper()
-		if !errors.Is(err, routers.ErrUnavailable) || !errors.Is(err, cause) || !strings.Contains(err.Error(), way) || !strings.Contains(err.Error(), Path(dir, daemon)) {
+		if !errors.Is(err, routers.ErrUnavailable) || !errors.Is(err, cause) || err.Error() != Path(dir, daemon)+": "+text {
 			t.Errorf("%s: %v", daemon, err)
 		}
 	}
-	check("bgpd", dial("bgpd"), os.ErrNotExist, "bgpd.vty: no such socket: is bgpd enabled in /etc/frr/daemons")
-	check("ospfd", dial("ospfd"), syscall.ECONNREFUSED, "ospfd.vty: refused: ospfd is not running (its socket was left behind)")
+	check("bgpd", dial("bgpd"), os.ErrNotExist, "no such socket: is bgpd enabled in /etc/frr/daemons, and started?")
+	check("ospfd", dial("ospfd"), syscall.ECONNREFUSED, "refused: ospfd is not running (its socket was left behind): start it again")
 	var denied error
 	as(t, 65534, func() {
 		if err := os.Chmod(dir, 0o755); err == nil {
@@ -76,7 +76,14 @@ func TestDialErrors(t *testing.T) {
 		}
 		denied = dial("zebra")
 	})
-	check("zebra", denied, os.ErrPermission, "zebra.vty: permission denied: join group frrvty")
+	check("zebra", denied, os.ErrPermission, "permission denied: join group frrvty (and group frr, for daemons in a path space of their own)")
+	long := strings.Repeat("x", 200)
+	check(long, dial(long), syscall.EINVAL, "cannot connect: invalid argument")
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Dial(ended, dir, "zebra"); !errors.Is(err, context.Canceled) || err.Error() != "zebra had not answered yet: context canceled" {
+		t.Errorf("when ctx has ended: %v", err)
+	}
 }
 
 // A stopped daemon accepts nothing, and once its queue is full connecting fails at once.

@@ -171,17 +171,30 @@ func TestContextEnds(t *testing.T) {
 		})
 		start := time.Now()
 		_, err := c.Do(ctx, "show version")
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, routers.ErrUnavailable) {
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, routers.ErrUnavailable) || err.Error() != "pipe does not answer within 300ms (hung?)" {
 			t.Errorf("error %v", err)
 		}
 		if took := time.Since(start); took != 300*time.Millisecond {
 			t.Errorf("took %v", took)
 		}
-		if _, err := c.Do(ctx, "show version"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Do(ctx, "show version"); !errors.Is(err, context.DeadlineExceeded) || err.Error() != "no time was left to ask pipe" {
 			t.Errorf("after the end of ctx: %v", err)
 		}
 		end()
 	})
+}
+
+func TestContextCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c, _ := serve(t, time.Second, func(d net.Conn) {
+		request(d, 1)
+		cancel()
+		_, _ = d.Read(make([]byte, 1))
+	})
+	_, err := c.Do(ctx, "show version")
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, routers.ErrUnavailable) || err.Error() != "pipe had not answered yet: context canceled" {
+		t.Errorf("error %v", err)
+	}
 }
 
 // A daemon that never reads must not hold up the client either.

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"vouch/agent/internal/control"
+	"vouch/agent/internal/state"
+)
+
+// numbered gives events a second apart, with numbers from first on.
+func numbered(first uint64, at time.Time, n int) (es []state.Event) {
+	for i := range n {
+		es = append(es, state.Event{Seq: first + uint64(i), Time: at.Add(time.Duration(i) * time.Second)})
+	}
+	return es
+}
+
+func TestUnseen(t *testing.T) {
+	old := numbered(1, noon, 5)
+	for name, c := range map[string]struct {
+		events []state.Event
+		last   state.Event
+		want   []uint64
+	}{
+		"numbering goes on":         {slices.Concat(old, numbered(6, noon.Add(time.Minute), 2)), old[4], []uint64{6, 7}},
+		"some were missed":          {old, old[2], []uint64{4, 5}},
+		"numbered anew":             {numbered(1, noon.Add(time.Minute), 2), old[4], []uint64{1, 2}},
+		"numbered anew, and beyond": {numbered(1, noon.Add(time.Minute), 7), old[4], []uint64{1, 2, 3, 4, 5, 6, 7}},
+		"last is no longer kept":    {numbered(300, noon.Add(time.Hour), 2), old[4], []uint64{300, 301}},
+		"none were seen":            {old[:2], state.Event{}, []uint64{1, 2}},
+		"clock was set back":        {slices.Concat(old, numbered(6, noon.Add(-time.Hour), 1)), old[4], []uint64{6}},
+		"nothing new":               {old, old[4], nil},
+	} {
+		var got []uint64
+		for _, e := range unseen(c.events, c.last) {
+			got = append(got, e.Seq)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// serveAgent serves the events at path until stop is called.
+func serveAgent(t *testing.T, path string, events []state.Event) (r *recorded, stop func()) {
+	t.Helper()
+	r = &recorded{Store: state.NewStore(situation(time.Now()))}
+	r.Restore(events)
+	srv := control.NewServer(control.Options{Path: path}, r)
+	if err := srv.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(ctx) }()
+	return r, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	}
+}
+
+// An agent that was restarted is followed on, its numbering lost or not, with nothing told twice.
+func TestStreamSurvivesARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "control.sock")
+	old := numbered(1, noon, 3)
+	_, stop := serveAgent(t, path, old)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	seen, lost, found := make(chan state.Event), make(chan error), make(chan struct{})
+	s := stream{client: control.NewClient(path), last: old[1], lost: func(err error) { lost <- err }, found: func() { found <- struct{}{} }}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.follow(ctx, func(e state.Event) error {
+			select {
+			case seen <- e:
+			case <-ctx.Done():
+			}
+			return nil
+		})
+	}()
+	if e := <-seen; e.Seq != 3 {
+		t.Errorf("first came %d, want 3", e.Seq)
+	}
+	stop()
+	if err := <-lost; !errors.Is(err, control.ErrNotRunning) {
+		t.Errorf("lost with %v", err)
+	}
+	r, stop := serveAgent(t, path, numbered(1, noon.Add(time.Hour), 2))
+	<-found
+	r.Add(state.Event{Time: noon.Add(2 * time.Hour)})
+	for _, want := range []uint64{1, 2, 3} {
+		if e := <-seen; e.Seq != want || e.Time.Before(noon.Add(time.Hour)) {
+			t.Errorf("after the restart came %d of %s, want %d", e.Seq, e.Time, want)
+		}
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("ended with %v", err)
+	}
+	stop()
+}
+
+// What a reader refuses ends the stream; it is no agent that went away.
+func TestStreamEndsWithItsReader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "control.sock")
+	_, stop := serveAgent(t, path, numbered(1, noon, 1))
+	defer stop()
+	full := errors.New("disk full")
+	s := stream{client: control.NewClient(path), lost: func(err error) { t.Errorf("lost: %v", err) }}
+	if err := s.follow(t.Context(), func(state.Event) error { return full }); !errors.Is(err, full) {
+		t.Errorf("ended with %v", err)
+	}
+}

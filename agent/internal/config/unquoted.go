@@ -1,0 +1,63 @@
+package config
+
+import (
+	"net/netip"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/BurntSushi/toml"
+)
+
+// unquoted gives the values of a text that lack their quotes, where the mistake that the library
+// stopped at, on the given line, is such a one: who forgets the quotes once forgets them throughout.
+func unquoted(file, text string, line int) Problems {
+	var ps Problems
+	here := false
+	for name, at := range locate(text) {
+		what, wayOut := bare(at.raw)
+		if what == "" {
+			continue
+		}
+		if strings.HasSuffix(name, "]") { // an element of a list goes by the list's name
+			name = name[:strings.LastIndexByte(name, '[')]
+		}
+		here = here || at.line == line
+		ps = append(ps, Problem{File: file, Line: at.line, Col: at.col, Key: name, What: what, Got: shorten(at.raw), WayOut: wayOut})
+	}
+	if !here {
+		return nil
+	}
+	return ps
+}
+
+var (
+	// bareForm is what text without quotes can be, as against half a string, a list or a table.
+	bareForm = regexp.MustCompile(`^[^"'\[\]{}=,\\\x00-\x1f\x7f]+$`)
+	// numberForm is what was meant as a number, though it may be none.
+	numberForm = regexp.MustCompile(`^[-+0-9._ ]+$`)
+	truth      = map[string]string{"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
+)
+
+// bare tells what is wrong with a value as written that is text without quotes, and the way out.
+// It gives "" for any other value.
+func bare(raw string) (what, wayOut string) {
+	word := strings.Trim(raw, "“”„‟‘’‚‛«»`")
+	_, err := netip.ParseAddr(word)
+	switch {
+	case !utf8.ValidString(raw), !bareForm.MatchString(word), err != nil && numberForm.MatchString(word):
+		return "", ""
+	case word != raw:
+		return "must be in straight quotes", `write "` + word + `"`
+	}
+	if _, err := toml.Decode("K = "+raw, &map[string]any{}); err == nil {
+		return "", ""
+	}
+	if t, ok := truth[strings.ToLower(word)]; ok {
+		return "must be true, false or text in quotes", `write ` + t + `, or "` + word + `" for text`
+	}
+	if d := respelled(word); d != "" {
+		word = d
+	}
+	return "must be in quotes", `write "` + shorten(word) + `"`
+}
