@@ -149,6 +149,8 @@ func NetFailure(ctx context.Context, late string, err error) *Failure {
 		return f
 	case ctx.Err() == context.Canceled:
 		return &Failure{Reason: ReasonUnknown, Detail: "broken off", Err: ctx.Err()}
+	case Starved(err):
+		return &Failure{Reason: ReasonUnknown, Err: err}
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
 		return &Failure{Reason: ReasonTimeout, Detail: late}
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
@@ -161,6 +163,17 @@ func NetFailure(ctx context.Context, late string, err error) *Failure {
 		}
 	}
 	return &Failure{Reason: ReasonError, Err: err}
+}
+
+// Starved tells whether err says that this host or this process has run out of something, such as
+// file descriptors: that is no finding about what was to be checked.
+func Starved(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // since gives the time since t, rounded for people.

@@ -24,6 +24,11 @@ func Once(ctx context.Context, probes []Probe) []Result {
 		t := &task{Probe: p, start: start}
 		select {
 		case results[i] = <-ends[i]:
+			continue // whatever the time is by now
+		default:
+		}
+		select {
+		case results[i] = <-ends[i]:
 		case <-time.After(time.Until(t.overdue())):
 			results[i] = t.stuck(time.Now())
 		}

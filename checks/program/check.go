@@ -44,7 +44,9 @@ func (c *checker) Check(ctx context.Context) error {
 	})
 	line := lastLine(out)
 	switch {
-	case err != nil && ctx.Err() == nil:
+	case checks.Starved(err):
+		return &checks.Failure{Reason: checks.ReasonUnknown, Err: err}
+	case err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
 		return &checks.Failure{Reason: checks.ReasonExec, Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &checks.Failure{Reason: checks.ReasonTimeout,
