@@ -86,6 +86,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	loaded, err := state.Load(a.cfg.Agent.StateFile, clock)
 	a.core.start(loaded, err)
+	a.core.noteLocal(a.cfg.Local())
 	watchdog.Late, watchdog.Failed = a.core.onLate, a.untold
 	// The control socket's lock is what keeps a second agent away, so that is given up last.
 	open, shut := context.WithCancel(context.WithoutCancel(ctx))

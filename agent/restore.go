@@ -35,6 +35,16 @@ func (c *core) restore(l state.Loaded) {
 	}
 }
 
+// noteLocal tells what is valid in the configuration but does not fit this machine.
+func (c *core) noteLocal(ps config.Problems) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range ps {
+		c.problem("local "+p.Key, p.Error())
+		c.event(state.Event{Level: "warn", Kind: state.KindStart, Reason: "local", Text: p.Error()})
+	}
+}
+
 // notePlace tells when the earlier run announced in another way: what it left there is not managed
 // any more, and only a person can know whether it is still wanted.
 func (c *core) notePlace(l state.Loaded) {

@@ -280,7 +280,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 }
 
 func TestTargets(t *testing.T) {
-	s := Spec{Server: "::ffff:10.53.53.53"}
+	s := Spec{Server: "[::ffff:10.53.53.53]"}
 	if ps := s.Validate(); ps != nil {
 		t.Fatal(ps)
 	}

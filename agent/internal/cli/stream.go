@@ -45,7 +45,7 @@ func (s *stream) follow(ctx context.Context, each func(state.Event) error) error
 		}
 		s.found()
 		missed := unseen(events, s.last)
-		_ = newest // the numbers may be others now
+		s.last = newest(events) // the numbers may be others now
 		for _, e := range missed {
 			if err := each(e); err != nil {
 				return err

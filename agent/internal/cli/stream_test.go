@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +69,17 @@ func serveAgent(t *testing.T, path string, events []state.Event) (r *recorded, s
 	}
 }
 
+// await gives what comes out of ch, unless ctx ends first.
+func await[T any](ctx context.Context, t *testing.T, ch <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-ch:
+	case <-ctx.Done():
+		t.Fatal("nothing came")
+	}
+	return v
+}
+
 // An agent that was restarted is followed on, its numbering lost or not, with nothing told twice.
 func TestStreamSurvivesARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "control.sock")
@@ -75,8 +87,8 @@ func TestStreamSurvivesARestart(t *testing.T) {
 	_, stop := serveAgent(t, path, old)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	seen, lost, found := make(chan state.Event), make(chan error), make(chan struct{})
-	s := stream{client: control.NewClient(path), last: old[1], lost: func(err error) { lost <- err }, found: func() { found <- struct{}{} }}
+	seen, lost, found := make(chan state.Event), make(chan error, 1), make(chan bool, 1)
+	s := stream{client: control.NewClient(path), last: old[1], lost: func(err error) { lost <- err }, found: func() { found <- true }}
 	ended := make(chan error, 1)
 	go func() {
 		ended <- s.follow(ctx, func(e state.Event) error {
@@ -87,18 +99,19 @@ func TestStreamSurvivesARestart(t *testing.T) {
 			return nil
 		})
 	}()
-	if e := <-seen; e.Seq != 3 {
+	if e := await(ctx, t, seen); e.Seq != 3 {
 		t.Errorf("first came %d, want 3", e.Seq)
 	}
 	stop()
-	if err := <-lost; !errors.Is(err, control.ErrNotRunning) {
+	if err := await(ctx, t, lost); !errors.Is(err, control.ErrNotRunning) {
 		t.Errorf("lost with %v", err)
 	}
 	r, stop := serveAgent(t, path, numbered(1, noon.Add(time.Hour), 2))
-	<-found
+	defer stop()
+	await(ctx, t, found)
 	r.Add(state.Event{Time: noon.Add(2 * time.Hour)})
 	for _, want := range []uint64{1, 2, 3} {
-		if e := <-seen; e.Seq != want || e.Time.Before(noon.Add(time.Hour)) {
+		if e := await(ctx, t, seen); e.Seq != want || e.Time.Before(noon.Add(time.Hour)) {
 			t.Errorf("after the restart came %d of %s, want %d", e.Seq, e.Time, want)
 		}
 	}
@@ -106,7 +119,6 @@ func TestStreamSurvivesARestart(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v", err)
 	}
-	stop()
 }
 
 // What a reader refuses ends the stream; it is no agent that went away.
@@ -117,6 +129,40 @@ func TestStreamEndsWithItsReader(t *testing.T) {
 	full := errors.New("disk full")
 	s := stream{client: control.NewClient(path), lost: func(err error) { t.Errorf("lost: %v", err) }}
 	if err := s.follow(t.Context(), func(state.Event) error { return full }); !errors.Is(err, full) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// texts is a writer that passes on what is written.
+type texts chan string
+
+func (c texts) Write(b []byte) (int, error) {
+	c <- string(b)
+	return len(b), nil
+}
+
+// A watch draws anew when the agent is back, also when that has no event to tell.
+func TestWatchDrawsWhenTheAgentIsBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "control.sock")
+	_, stop := serveAgent(t, path, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	out, told := make(texts, 10), make(texts, 10)
+	v := view{client: control.NewClient(path), out: out, errOut: told}
+	ended := make(chan error, 1)
+	go func() { ended <- v.watch(ctx) }()
+	await(ctx, t, out)
+	stop()
+	if got := await(ctx, t, told); !strings.Contains(got, "vouch is not running") {
+		t.Errorf("told: %q", got)
+	}
+	_, stop = serveAgent(t, path, nil)
+	defer stop()
+	if got := await(ctx, t, out); !strings.Contains(got, "resolver  up") {
+		t.Errorf("drawn: %q", got)
+	}
+	cancel()
+	if err := await(t.Context(), t, ended); err != nil {
 		t.Errorf("ended with %v", err)
 	}
 }

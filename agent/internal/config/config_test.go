@@ -113,7 +113,7 @@ func TestLocal(t *testing.T) {
 	}
 	const wayOut = `: there is no such group (got "no-such-group"), create it (groupadd --system no-such-group) or name another`
 	for want, c := range map[string]Config{
-		"": {File: file},
+		"":                                    {File: file},
 		file + ":2:1: control.group" + wayOut: {File: file, Control: Control{Group: "no-such-group", AdminGroup: "root"}},
 		"gone: control.admin_group" + wayOut:  {File: "gone", Control: Control{Group: "root", AdminGroup: "no-such-group"}},
 	} {
