@@ -122,7 +122,7 @@ func (a *Agent) wire() *state.Keeper {
 	now := time.Now()
 	head := state.Snapshot{Version: a.deps.Version, Node: a.cfg.Agent.Node, PID: os.Getpid(), Started: now,
 		Config: state.Config{File: a.cfg.File, Loaded: now}, Router: state.Router{Name: a.router.String(), Goal: a.router.Goal()}}
-	c := newCore(a.cfg, head, state.NewStore(&head))
+	c := newCore(a.cfg, head, state.NewStore())
 	a.core = c
 	keeper := state.NewKeeper(a.writeState, c.onFile)
 	rc := a.cfg.Router

@@ -43,7 +43,7 @@ func resolver(prefixes ...netip.Prefix) config.Service {
 func newBench(l state.Loaded, services ...config.Service) *bench {
 	b := &bench{}
 	head := state.Snapshot{Version: "test", Node: "apu01", Router: state.Router{Name: "fake", Goal: routers.Advertised}}
-	b.core = newCore(&config.Config{Services: services}, head, state.NewStore(&head))
+	b.core = newCore(&config.Config{Services: services}, head, state.NewStore())
 	b.want = func(d reconcile.Desired) { b.wants = append(b.wants, d) }
 	b.save = func() { b.saves++ }
 	b.log = func(state.Event) {}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -60,8 +61,9 @@ func testDeps() Deps {
 // recorded is an agent that serves one of the snapshots and does what it is told to.
 type recorded struct {
 	*state.Store
-	stuck bool // the routing table never follows
-	drawn chan struct{}
+	snapshot atomic.Pointer[state.Snapshot]
+	stuck    bool // the routing table never follows
+	drawn    chan struct{}
 }
 
 // Snapshot tells that somebody looks.
@@ -70,7 +72,7 @@ func (r *recorded) Snapshot() *state.Snapshot {
 	case r.drawn <- struct{}{}:
 	default:
 	}
-	return r.Store.Snapshot()
+	return r.snapshot.Load()
 }
 
 type noService string
@@ -81,7 +83,7 @@ func (n noService) Error() string {
 func (n noService) Unknown() bool { return true }
 
 func (r *recorded) change(service string, do func(s *state.Service, now time.Time)) error {
-	old := r.Store.Snapshot()
+	old := r.snapshot.Load()
 	snap := *old
 	snap.Services = append([]state.Service(nil), old.Services...)
 	if service != snap.Services[0].Name {
@@ -90,7 +92,8 @@ func (r *recorded) change(service string, do func(s *state.Service, now time.Tim
 	v := &snap.Services[0]
 	v.Prefixes = append([]state.Prefix(nil), v.Prefixes...)
 	do(v, time.Now())
-	r.Publish(&snap)
+	r.snapshot.Store(&snap)
+	r.Touch()
 	return nil
 }
 
@@ -146,7 +149,8 @@ func cmdAgent(ts *testscript.TestScript, neg bool, args []string) {
 	if !ok || neg {
 		ts.Fatalf("no snapshot %q", args[0])
 	}
-	r.Store = state.NewStore(situation(time.Now()))
+	r.Store = state.NewStore()
+	r.snapshot.Store(situation(time.Now()))
 	for _, e := range events(time.Now()) {
 		r.Add(e)
 	}

@@ -52,7 +52,8 @@ func TestUnseen(t *testing.T) {
 // serveAgent serves the events at path until stop is called.
 func serveAgent(t *testing.T, path string, events []state.Event) (r *recorded, stop func()) {
 	t.Helper()
-	r = &recorded{Store: state.NewStore(situation(time.Now()))}
+	r = &recorded{Store: state.NewStore()}
+	r.snapshot.Store(situation(time.Now()))
 	r.Restore(events)
 	srv := control.NewServer(control.Options{Path: path}, r)
 	if err := srv.Listen(); err != nil {

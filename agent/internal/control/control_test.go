@@ -39,6 +39,28 @@ func TestStatusAndEvents(t *testing.T) {
 	}
 }
 
+func TestRemovedSocketIsMadeAnew(t *testing.T) {
+	path, _ := serve(t, Options{}, newFakeAgent())
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := NewClient(path).Status(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("still: %v", err)
+		case <-tick.C:
+		}
+	}
+}
+
 func TestFollowGivesOldAndNewEventsInOrder(t *testing.T) {
 	a := newFakeAgent()
 	a.Add(state.Event{Text: "old"})
@@ -55,7 +77,7 @@ func TestFollowGivesOldAndNewEventsInOrder(t *testing.T) {
 		t.Errorf("first came %+v", e)
 	}
 	for i := range uint64(200) {
-		a.Publish(a.Snapshot())
+		a.Touch()
 		a.Add(state.Event{Text: "new"})
 		if e := <-got; e.Seq != i+2 {
 			t.Fatalf("got event %d, want %d", e.Seq, i+2)

@@ -19,9 +19,10 @@ import (
 // fakeAgent is an Agent with one service, resolver, over a real Store.
 type fakeAgent struct {
 	*state.Store
-	mu      sync.Mutex
-	drains  []decide.Drain
-	resumed []string
+	snapshot *state.Snapshot
+	mu       sync.Mutex
+	drains   []decide.Drain
+	resumed  []string
 }
 
 type unknownService string
@@ -32,8 +33,11 @@ func (u unknownService) Error() string {
 func (u unknownService) Unknown() bool { return true }
 
 func newFakeAgent() *fakeAgent {
-	return &fakeAgent{Store: state.NewStore(&state.Snapshot{Version: "1.2.3", Node: "apu01", Services: []state.Service{{Name: "resolver"}}})}
+	return &fakeAgent{Store: state.NewStore(),
+		snapshot: &state.Snapshot{Version: "1.2.3", Node: "apu01", Services: []state.Service{{Name: "resolver"}}}}
 }
+
+func (f *fakeAgent) Snapshot() *state.Snapshot { return f.snapshot }
 
 func (f *fakeAgent) Drain(_ context.Context, service string, d decide.Drain) error {
 	if service != "resolver" {

@@ -22,7 +22,8 @@ const (
 	headerPatience = 5 * time.Second  // to send a request's header
 	readPatience   = 10 * time.Second // to send a whole request
 	writePatience  = 10 * time.Second // to take an answer, or one piece of a stream
-	idlePatience   = time.Minute      // between two requests on one connection
+	idlePatience   = 5 * time.Second  // between two requests on one connection
+	lookEvery      = 2 * time.Second  // whether the socket is still at its path
 	stopPatience   = time.Second      // for requests under way when the server stops
 	heartbeat      = 5 * time.Second  // between empty lines on a quiet stream
 	bodyMax        = 16 << 10         // bytes of a request's body
@@ -91,14 +92,28 @@ func (s *Server) Close() error {
 }
 
 // Serve answers until ctx ends. It then ends the streams, gives requests under way a second, and
-// removes the socket if it is still its own. It returns nil unless the socket broke; called again
-// after that, it listens anew.
+// removes the socket if it is still its own. A socket that somebody else removed is made anew. It
+// returns nil unless the socket broke; called again after that, it listens anew.
 func (s *Server) Serve(ctx context.Context) error {
-	if s.socket == nil {
-		if err := s.Listen(); err != nil {
+	for {
+		if s.socket == nil {
+			if err := s.Listen(); err != nil {
+				return err
+			}
+		}
+		lost, err := s.serve(ctx)
+		if err != nil {
+			err = fmt.Errorf("control socket %s: %w", s.opts.Path, err)
+		}
+		if err = errors.Join(err, s.Close()); err != nil || !lost {
 			return err
 		}
+		s.opts.Log.Warn("the control socket was removed by something else, and is made anew", "reason", s.opts.Path)
 	}
+}
+
+// serve answers on the socket until ctx ends, or until it is lost.
+func (s *Server) serve(ctx context.Context) (lost bool, err error) {
 	srv := &http.Server{
 		Handler:           s.routes(),
 		ReadHeaderTimeout: headerPatience,
@@ -112,21 +127,26 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(s.socket.listener) }()
-	var err error
-	select {
-	case err = <-served:
-	case <-ctx.Done():
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
-		defer cancel()
-		if srv.Shutdown(stopping) != nil {
-			_ = srv.Close()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for !lost {
+		select {
+		case err := <-served:
+			return false, err
+		case <-look.C:
+			lost = !s.socket.mine()
+			continue
+		case <-ctx.Done():
 		}
-		<-served
+		break
 	}
-	if err != nil {
-		err = fmt.Errorf("control socket %s: %w", s.opts.Path, err)
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+	defer cancel()
+	if srv.Shutdown(stopping) != nil {
+		_ = srv.Close()
 	}
-	return errors.Join(err, s.Close())
+	<-served
+	return lost, nil
 }
 
 func (s *Server) routes() http.Handler {

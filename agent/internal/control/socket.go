@@ -191,6 +191,12 @@ func holder(f *os.File) string {
 	return "pid unknown"
 }
 
+// mine tells whether what is at the path is still this socket.
+func (s *socket) mine() bool {
+	st, err := os.Lstat(s.path)
+	return err == nil && os.SameFile(st, s.own)
+}
+
 // Close stops listening, removes the socket if it is still ours, and lets the lock go.
 func (s *socket) Close() error {
 	s.once.Do(func() {
@@ -198,7 +204,7 @@ func (s *socket) Close() error {
 			if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
 				s.err = err
 			}
-			if st, err := os.Lstat(s.path); err == nil && os.SameFile(st, s.own) {
+			if s.mine() {
 				s.err = errors.Join(s.err, os.Remove(s.path))
 			}
 		}

@@ -1,4 +1,4 @@
-// Package state holds what vouch knows: one immutable Snapshot which everything that is shown is
+// Package state holds what vouch knows: the Snapshot which everything that is shown is
 // read from, the recent events, and the state file that carries verdicts over a restart.
 package state
 

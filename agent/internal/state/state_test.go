@@ -170,7 +170,7 @@ func TestWriteToAFullDiskKeepsTheOldFile(t *testing.T) {
 }
 
 func TestStoreKeepsFailuresApart(t *testing.T) {
-	s := NewStore(&Snapshot{})
+	s := NewStore()
 	ch := s.Changed()
 	s.Add(Event{Level: "error", Text: "first"})
 	select {
@@ -191,7 +191,7 @@ func TestStoreKeepsFailuresApart(t *testing.T) {
 	if got := s.Events(es[len(es)-1].Seq - 1); len(got) != 1 {
 		t.Errorf("Events(after) gave %d, want 1", len(got))
 	}
-	r := NewStore(&Snapshot{})
+	r := NewStore()
 	r.Restore(es)
 	if e := r.Add(Event{}); e.Seq != 5002 {
 		t.Errorf("numbering went on with %d, want 5002", e.Seq)

@@ -12,28 +12,19 @@ const (
 	keepFailures = 256
 )
 
-// A Store holds the current Snapshot and the recent events. One owner publishes and adds; anybody
-// may read, at any time.
+// A Store holds the recent events and tells those who wait that something changed. It may be used by
+// many at the same time.
 type Store struct {
 	mu       sync.Mutex
-	snapshot *Snapshot
 	seq      uint64
 	recent   []Event
 	failures []Event
 	changed  chan struct{}
 }
 
-// NewStore gives an empty Store whose snapshot is first.
-func NewStore(first *Snapshot) *Store {
-	return &Store{snapshot: first, changed: make(chan struct{})}
-}
-
-// Publish makes snap the current Snapshot. It must not be changed any more.
-func (s *Store) Publish(snap *Snapshot) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.snapshot = snap
-	s.announce()
+// NewStore gives an empty Store.
+func NewStore() *Store {
+	return &Store{changed: make(chan struct{})}
 }
 
 // Touch tells those who wait that something changed which is no event.
@@ -41,13 +32,6 @@ func (s *Store) Touch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.announce()
-}
-
-// Snapshot gives the current one, for reading only.
-func (s *Store) Snapshot() *Snapshot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.snapshot
 }
 
 // Add numbers the event and keeps it.
@@ -81,7 +65,7 @@ func (s *Store) Events(after uint64) []Event {
 	return slices.DeleteFunc(all, func(e Event) bool { return e.Seq <= after })
 }
 
-// Changed gives a channel that is closed at the next Publish or Add.
+// Changed gives a channel that is closed at the next Add or Touch.
 func (s *Store) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
