@@ -203,9 +203,9 @@ func killedCorrupt(t *testing.T, s *sidecar) {
 func diskFull(t *testing.T, s *sidecar) {
 	filler := filepath.Join(s.dir, "filler")
 	must(t, fill(filler))
-	_, code := s.vouch("drain", "resolver")
-	if code != 0 {
-		t.Errorf("drain exits with %d while the disk is full", code)
+	out, code := s.vouch("drain", "resolver")
+	if code != 0 || !strings.Contains(out, "note: a restart of vouch would lose") {
+		t.Errorf("drain while the disk is full exits with %d and says:\n%s", code, out)
 	}
 	full := func(n *state.Snapshot) bool {
 		return slices.ContainsFunc(n.Problems, func(p string) bool { return strings.Contains(p, "no space left") })

@@ -138,7 +138,7 @@ func (d settling) drain(ctx context.Context, q control.DrainRequest) error {
 	}
 	if d.noWait {
 		fmt.Fprintf(d.out, "%s is drained %s; the routing table was not waited for\n", d.service, end)
-		return nil
+		return d.notes(ctx)
 	}
 	s, _, err := d.wait(ctx, func(s *state.Service, _ routers.Stage) bool {
 		return s.Drain != nil && all(s, func(p *state.Prefix) bool { return p.Want == routers.Withdrawn && p.Stage == routers.Absent })
@@ -147,6 +147,19 @@ func (d settling) drain(ctx context.Context, q control.DrainRequest) error {
 		return d.unsettled(s, err, "withdrawn", "the drain stands and vouch goes on trying")
 	}
 	fmt.Fprintf(d.out, "%s is drained %s: %s withdrawn after %s, as the routing table says\n", d.service, end, prefixNames(s), took(start))
+	return d.notes(ctx)
+}
+
+// notes prints what needs attention besides: a drain that cannot be written to the state file is gone
+// after a restart, say.
+func (d settling) notes(ctx context.Context) error {
+	snap, err := d.client.Status(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range snap.Problems {
+		fmt.Fprintf(d.out, "note: %s\n", p)
+	}
 	return nil
 }
 
