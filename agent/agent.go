@@ -24,7 +24,7 @@ const (
 	stopPatience = 10 * time.Second
 	// beatLimit is how long a loop may be without progress before the watchdog is no longer fed.
 	beatLimit = 8 * time.Second
-	// applyPatience bounds one batch of changes. The FRR driver may pace a batch over 2.3 s for
+	// applyPatience bounds one batch of changes. The FRR driver may pace a batch over 1.2 s for
 	// OSPF's sake.
 	applyPatience = 4 * time.Second
 )

@@ -19,7 +19,7 @@ const (
 	Absent           // nothing of it is there
 	Configured       // in the daemon's configuration, or the address is on the interface
 	Selected         // valid and best in the table
-	Advertised       // in the link-state database, or sent to enough established peers
+	Advertised       // in the link-state database with a full neighbour to tell, or sent to enough established peers
 )
 
 var stageNames = [...]string{"unknown", "absent", "configured", "selected", "advertised"}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"vouch/routers"
 )
@@ -14,55 +13,38 @@ type address struct {
 	iface  string
 	talk   talker
 	table  view
-	parts  []func(netip.Prefix) bool // of the prefixes, each with a daemon of its own to read from
+	absent func(netip.Prefix) string // says that the daemon which would announce the prefix has no socket; else empty
 	kernel func(ctx context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error)
 	change func(ctx context.Context, iface string, cs []routers.Change) error
 	pace   *pacer // nil where the protocol carries any number of changes at once
 }
 
-// observe reads the kernel and the protocol's table, and asks zebra about what is on the interface and
-// yet not announced. The parts go side by side all the way, since zebra has to be asked last: a hung
-// ospfd leaves no time for that, but then there is nothing to ask about IPv4.
+// observe reads the kernel, and then the protocol's table and zebra side by side. Zebra is asked always:
+// it is zebra that tells the others of an address which comes or goes, so that without it no change
+// takes effect. The kernel is read first: an address that goes away meanwhile leaves a hint to read
+// again, while one that went before is told from what the table still holds.
 func (a address) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
 	kernel, kerr := a.kernel(ctx, a.iface, ps)
-	os := slices.Clone(kernel)
-	errs := make([]error, len(a.parts))
-	var all []func()
-	for i, mine := range a.parts {
-		if slices.ContainsFunc(ps, mine) {
-			all = append(all, func() { errs[i] = a.follow(ctx, mine, kernel, os) })
-		}
-	}
-	abreast(all...)
-	return os, routers.Join(append(errs, kerr)...)
-}
-
-// follow goes on from what the kernel says of one part of the prefixes, and puts into os what all say
-// together; it leaves the other parts' places alone.
-func (a address) follow(ctx context.Context, mine func(netip.Prefix) bool, kernel, os []routers.Observation) error {
-	var ps, stuck []netip.Prefix
-	for _, k := range kernel {
-		if mine(k.Prefix) {
-			ps = append(ps, k.Prefix)
-		}
-	}
-	sights, err := a.table(ctx, ps)
-	for _, k := range kernel {
-		if s := sights[k.Prefix].stage; s != routers.Unknown && s < routers.Selected && k.Stage >= routers.Configured {
-			stuck = append(stuck, k.Prefix)
-		}
-	}
-	zebra, zerr := routes(ctx, a.talk, stuck)
+	var zebra map[netip.Prefix][]route
+	var sights map[netip.Prefix]sight
+	var zerr, err error
+	abreast(
+		func() { zebra, zerr = routes(ctx, a.talk, ps) },
+		func() { sights, err = a.table(ctx, ps) },
+	)
+	os := make([]routers.Observation, len(kernel))
 	for i, k := range kernel {
-		if mine(k.Prefix) {
-			os[i] = a.judge(k, sights[k.Prefix], zebra[k.Prefix], zerr)
+		os[i] = a.judge(k, sights[k.Prefix], zebra[k.Prefix], zerr)
+		if zerr != nil {
+			os[i].Detail = join(os[i].Detail, "zebra cannot be asked, so that a change may not take effect: "+zerr.Error())
 		}
 	}
-	return routers.Join(err, zerr)
+	return os, routers.Join(err, zerr, kerr)
 }
 
 // judge joins what the kernel, the protocol's table and zebra say of one prefix. What the protocol
-// announces is announced, also without the address. The address alone is no more than configured.
+// announces is announced, also without the address, but then it stands on nothing. The address alone
+// is no more than configured.
 func (a address) judge(kernel routers.Observation, s sight, rs []route, zerr error) routers.Observation {
 	o := routers.Observation{Prefix: kernel.Prefix, Stage: s.stage, Peers: s.peers, Detail: s.detail}
 	switch {
@@ -72,18 +54,29 @@ func (a address) judge(kernel routers.Observation, s sight, rs []route, zerr err
 		}
 		o.Detail = join(s.detail, "the addresses cannot be read: "+kernel.Detail)
 	case s.stage == routers.Unknown:
-		o.Detail = join(s.detail, a.place(kernel))
-	case kernel.Stage == routers.Absent && s.stage >= routers.Selected:
-		o.Detail = join(join(s.detail, "announced although "+kernel.Detail), s.stale)
+		o.Stage, o.Detail = a.unread(kernel, s)
+	case s.stage >= routers.Selected && kernel.Stage == routers.Absent:
+		o.Broken, o.Detail = true, join(join(s.detail, "announced although "+kernel.Detail), s.stale)
+	case s.stage >= routers.Selected && kernel.Stage < routers.Selected:
+		o.Broken, o.Detail = true, join(s.detail, "announced although the address cannot be used: "+kernel.Detail)
+	case s.stage >= routers.Selected:
 	case kernel.Stage == routers.Absent: // an operator's network statement may be left, waiting for the address
 		o.Stage, o.Detail = routers.Absent, join(kernel.Detail, s.detail)
-	case s.stage >= routers.Selected:
 	case zerr != nil:
-		o.Stage, o.Detail = routers.Unknown, join(a.place(kernel), "zebra cannot be asked: "+zerr.Error())
+		o.Stage, o.Detail = routers.Unknown, a.place(kernel)
 	default:
 		o.Stage, o.Detail = a.stuck(kernel, s, rs)
 	}
 	return o
+}
+
+// unread judges an address whose protocol's table cannot be read. Where there is no daemon nothing is
+// announced of an address that is not there either.
+func (a address) unread(kernel routers.Observation, s sight) (routers.Stage, string) {
+	if why := a.absent(kernel.Prefix); why != "" && kernel.Stage == routers.Absent {
+		return routers.Absent, join(kernel.Detail, why)
+	}
+	return routers.Unknown, join(s.detail, a.place(kernel))
 }
 
 // stuck judges an address which is on the interface and yet not announced.
@@ -110,6 +103,28 @@ func (a address) place(kernel routers.Observation) string {
 // apply makes the changes that are still to be made, parted as OSPF needs it. One that fails stops
 // none that follow.
 func (a address) apply(ctx context.Context, cs []routers.Change) error {
+	cs, refused := a.able(cs)
+	return routers.Join(refused, a.paced(ctx, cs))
+}
+
+// able leaves out the announces whose daemon has no socket: nothing is announced into a table that
+// cannot be read.
+func (a address) able(cs []routers.Change) ([]routers.Change, error) {
+	var able []routers.Change
+	var refused []error
+	for _, c := range cs {
+		if c.Want == routers.Announced {
+			if why := a.absent(c.Prefix); why != "" {
+				refused = append(refused, routers.Errorf(routers.ErrUnavailable, "nothing is announced into a table that cannot be read: %s", why))
+				continue
+			}
+		}
+		able = append(able, c)
+	}
+	return able, routers.Join(refused...)
+}
+
+func (a address) paced(ctx context.Context, cs []routers.Change) error {
 	if a.pace == nil {
 		return a.change(ctx, a.iface, cs)
 	}
@@ -121,15 +136,13 @@ func (a address) apply(ctx context.Context, cs []routers.Change) error {
 	if err != nil {
 		return a.change(ctx, a.iface, cs)
 	}
-	now, later, burst := plan(pending(cs, have), func(c routers.Change) bool {
+	now, later := plan(pending(cs, have), a.pace.holds, func(c routers.Change) bool {
 		return len(a.pace.young(ctx, []routers.Change{c})) > 0
 	})
 	failed := a.change(ctx, a.iface, now)
-	if len(later) == 0 {
-		return failed
-	}
-	if err := a.pace.wait(ctx, later, burst); err != nil {
+	if err := ctx.Err(); err != nil && len(later) > 0 { // what was kept back before may not be made yet, and stays so
 		return routers.Join(failed, err)
 	}
-	return routers.Join(failed, a.change(ctx, a.iface, later))
+	a.pace.hold(now, later)
+	return routers.Join(failed, a.pace.release(ctx, func(cs []routers.Change) error { return a.change(ctx, a.iface, cs) }))
 }

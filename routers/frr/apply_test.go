@@ -86,6 +86,48 @@ func TestApplyStatic(t *testing.T) {
 	checkApply(t, absent().fail("zebra"), o, append(announce(s4), withdraw(s6)...), []string{node + "no ipv6 route 2001:db8:54::1/128 blackhole"}, routers.ErrUnavailable)
 }
 
+// Nothing is announced by a daemon that was never started; a withdraw needs none.
+func TestApplyAddressWithoutDaemon(t *testing.T) {
+	k := on(p4, p6)
+	k.without = "ospf6d"
+	d := recording(t, stub...).router(Options{Unpaced: true}).with(k)
+	if err := d.Apply(t.Context(), withdraw(p4, p6)); err != nil || k.stages[p4] != routers.Absent || k.stages[p6] != routers.Absent {
+		t.Errorf("withdraw: %v, %v", err, k.stages)
+	}
+	err := d.Apply(t.Context(), announce(p4, p6, s6))
+	if want := "frr: nothing is announced into a table that cannot be read: ospf6d has no socket"; !errors.Is(err, routers.ErrUnavailable) || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	if k.stages[p4] != routers.Selected || k.stages[p6] != routers.Absent {
+		t.Errorf("announced: %v", k.stages)
+	}
+}
+
+// A daemon has no socket only when it was never started: one that died leaves its socket behind.
+func TestNoSocket(t *testing.T) {
+	dir := t.TempDir()
+	for _, daemon := range []string{"ospfd", "bgpd"} {
+		if err := os.WriteFile(vty.Path(dir, daemon), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		dir, protocol string
+		p             netip.Prefix
+		want          string
+	}{
+		{dir, "", p4, ""},
+		{dir, "", p6, "ospf6d has no socket (not enabled in /etc/frr/daemons?)"},
+		{dir, ProtocolBGP, p6, ""},
+		{dir + "/nowhere", ProtocolBGP, p6, "bgpd has no socket (not enabled in /etc/frr/daemons?)"},
+		{vty.Path(dir, "bgpd"), "", p4, ""}, // not a directory: nothing is known
+	} {
+		if got := (Options{SocketDir: c.dir, Protocol: c.protocol}).withDefaults().noSocket(c.p); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
 // What is not a canonical prefix and a change never reaches a daemon.
 func TestApplyRefuses(t *testing.T) {
 	for name, c := range map[string]routers.Change{

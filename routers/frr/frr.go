@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"time"
 
 	"vouch/routers"
@@ -68,6 +69,22 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// noSocket says that the daemon which would announce p has no socket, and is empty when there is one. A
+// daemon that has died leaves its socket behind, so that this one was never started.
+func (o Options) noSocket(p netip.Prefix) string {
+	daemon := "ospfd"
+	switch {
+	case o.Protocol == ProtocolBGP:
+		daemon = "bgpd"
+	case isIPv6(p):
+		daemon = "ospf6d"
+	}
+	if _, err := os.Stat(vty.Path(o.SocketDir, daemon)); !errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	return daemon + " has no socket (not enabled in /etc/frr/daemons?)"
+}
+
 // A method is one way to announce. Its observe gives one Observation for each prefix, in order.
 type method interface {
 	observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error)
@@ -86,8 +103,8 @@ type sight struct {
 	stale  string // announced from an address: the way out when that is gone
 }
 
-// Router is the driver. It holds nothing but its options: every question is a session of its own, so
-// that a daemon may restart between any two.
+// Router is the driver. It holds its options, and which changes a broken-off Apply kept back since when:
+// every question is a session of its own, so that a daemon may restart between any two.
 type Router struct {
 	options Options
 	method  method
@@ -103,23 +120,21 @@ func New(o Options) *Router {
 
 func newRouter(o Options, talk talker) *Router {
 	var table view = ospf{talk}.view
-	parts := []func(netip.Prefix) bool{isIPv4, isIPv6}
 	if o.Protocol == ProtocolBGP {
 		table = bgp{talk, o.MinPeers, bgpPath.own}.view
-		parts = []func(netip.Prefix) bool{isAny}
 	}
 	r := &Router{options: o}
 	var pace *pacer
 	if o.Protocol != ProtocolBGP && !o.Unpaced {
-		pace = &pacer{talk}
+		pace = &pacer{talk: talk}
 	}
 	switch o.Method {
 	case MethodNetwork:
-		r.method = network{talk, bgp{talk, o.MinPeers, bgpPath.stated}.view}
+		r.method = network{talk, bgp{talk, o.MinPeers, bgpPath.stated}.view, rtnl.Addresses}
 	case MethodStatic:
 		r.method = static{talk, table, o.SocketDir, pace}
 	default:
-		r.method = address{o.Interface, talk, table, parts, rtnl.ObserveAddresses, rtnl.ChangeAddresses, pace}
+		r.method = address{o.Interface, talk, table, o.noSocket, rtnl.ObserveAddresses, rtnl.ChangeAddresses, pace}
 	}
 	return r
 }
@@ -127,7 +142,8 @@ func newRouter(o Options, talk talker) *Router {
 // Observe reads the kernel, where the method needs it, and the tables of FRR's daemons. Link-state
 // databases are read whole, as they hold only what this node originates; of the tables of zebra and
 // bgpd, which may be the whole Internet's, only the prefixes are asked for, all in one session.
-// Its errors are of class routers.ErrUnavailable. It returns soon after ctx ends.
+// Its errors are of class routers.ErrUnavailable; with method address zebra's too, also when what the
+// stages are was read. It returns soon after ctx ends.
 func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
 	if len(ps) == 0 {
 		return nil, nil
@@ -139,9 +155,10 @@ func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 	return os, err
 }
 
-// Apply asks for the changes, withdraws first. With OSPF it can take 1.1 s, or 2.3 s at worst: a
+// Apply asks for the changes, withdraws first. With OSPF it can take 1.1 s, or 1.2 s at worst: a
 // neighbour drops an LSA that comes within a second of the one before, so of several addresses one is
-// kept back to carry the others along, and a lone change waits until the LSA is a second old. An answer
+// kept back to carry the others along, and a lone change waits until the LSA is a second old. What was
+// kept back when an Apply was broken off is not kept back anew by the next one. An answer
 // other than success counts only when the tables, read again, are not as wanted. The error is of one of
 // the classes of package routers.
 func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
@@ -186,7 +203,7 @@ func (r *Router) asWanted(ctx context.Context, cs []routers.Change) bool {
 	}
 	for i, c := range cs {
 		if c.Want == routers.Withdrawn && os[i].Stage != routers.Absent ||
-			c.Want == routers.Announced && os[i].Stage < routers.Configured {
+			c.Want == routers.Announced && (os[i].Stage < routers.Configured || os[i].Broken) {
 			return false
 		}
 	}

@@ -40,11 +40,11 @@ func TestHungDaemon(t *testing.T) {
 			Options{}, recording(t, append(absent, "zebra-address")...).hang("ospf6d"), on(p4, p6), []netip.Prefix{p4, p6},
 			[]seen{{routers.Selected, "", "does the protocol cover"}, {routers.Unknown, "", "ospf6d does not answer within 1s (hung?); the address is on lo"}},
 		},
-		"zebra, which is asked of one family": {
+		"zebra, which one address waits for": {
 			Options{}, recording(t, "ospfd-absent", "ospf6d-stub").hang("zebra"), on(p4, p6), []netip.Prefix{p4, p6},
-			[]seen{{routers.Unknown, "", "the address is on lo; zebra cannot be asked: zebra does not answer"}, {routers.Advertised, core, "cost 10"}},
+			[]seen{{routers.Unknown, "", "the address is on lo; zebra cannot be asked, so that a change may not take effect: zebra does not answer"}, {routers.Advertised, core, "cost 10; zebra cannot be asked"}},
 		},
-		"zebra, which is asked of both": {
+		"zebra, which both wait for": {
 			Options{}, recording(t, "ospfd-absent", "ospf6d-absent").hang("zebra"), on(p4, p6), []netip.Prefix{p4, p6},
 			[]seen{{routers.Unknown, "", "zebra does not answer within 1s (hung?)"}, {routers.Unknown, "", "zebra does not answer"}},
 		},

@@ -161,7 +161,16 @@ func TestLabAddressFaults(t *testing.T) {
 	b.apply(announce(p)...)
 	b.await(routers.Advertised, p)
 
+	// ospf6d was never started: it announces nothing, and nothing is announced by it.
+	b.until("absent", lab.Service6, syscall.ENOENT, func(o routers.Observation) bool {
+		return o.Stage == routers.Absent && o.Detail == `not on interface "lo"; ospf6d has no socket (not enabled in /etc/frr/daemons?)`
+	})
+	if err := b.r.Apply(t.Context(), announce(lab.Service6)); !errors.Is(err, routers.ErrUnavailable) || !strings.Contains(err.Error(), "ospf6d has no socket") {
+		t.Errorf("announce without ospf6d: %v", err)
+	}
+	check(t, b.node.Address(t.Context(), "add", lab.Service6.String(), "lo"))
 	b.unavailable("ospf6d.vty: no such socket: is ospf6d enabled", lab.Service6)
+	b.apply(withdraw(lab.Service6)...)
 	b.asNobody(func() {
 		os, err := b.r.Observe(t.Context(), []netip.Prefix{p})
 		if !errors.Is(err, syscall.EACCES) || os[0].Stage != routers.Unknown || !strings.Contains(os[0].Detail, "permission denied: join group frrvty") {
@@ -190,9 +199,11 @@ func TestLabAddressFaults(t *testing.T) {
 	check(t, b.frr.StartDaemon(t.Context(), "ospfd"))
 	b.await(routers.Advertised, p)
 
-	// zebra is needed only to tell why an address is not announced.
+	// Without zebra no change takes effect, which is told beside what is announced.
 	check(t, b.frr.StopDaemon("zebra"))
-	b.await(routers.Advertised, p)
+	b.until("whole", p, routers.ErrUnavailable, func(o routers.Observation) bool {
+		return whole(o) && strings.Contains(o.Detail, "zebra cannot be asked, so that a change may not take effect: "+b.frr.SocketDir()+"/zebra.vty: refused: zebra is not running")
+	})
 	check(t, b.frr.StartDaemon(t.Context(), "zebra"))
 	b.await(routers.Advertised, p)
 	check(t, b.node.Address(t.Context(), "add", "192.0.2.1/32", "lo"))
@@ -226,8 +237,8 @@ func TestLabMissedDeletion(t *testing.T) {
 	b.await(routers.Advertised, later) // ospfd hears of what is new
 	for i, o := range b.await(routers.Advertised, p, p6) {
 		daemon := []string{"ospfd", "ospf6d"}[i]
-		if !strings.HasSuffix(o.Detail, "restart "+daemon) {
-			t.Errorf("%s: %s", o.Prefix, o.Detail)
+		if !strings.HasSuffix(o.Detail, "restart "+daemon) || !o.Broken {
+			t.Errorf("%s: broken %v, %s", o.Prefix, o.Broken, o.Detail)
 		}
 		check(t, b.frr.RestartDaemon(t.Context(), daemon))
 	}

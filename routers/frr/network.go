@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	"vouch/routers"
+	"vouch/routers/rtnl"
 )
 
 // network is the method of BGP network statements.
 type network struct {
-	talk  talker
-	table view
+	talk      talker
+	table     view
+	addresses func(ctx context.Context) ([]rtnl.Address, error)
 }
 
 // A bgpConfig is what concerns the method in bgpd's configuration as it runs.
@@ -71,12 +73,29 @@ func (n network) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 	if err == nil {
 		config, cerr = n.config(ctx)
 	}
+	here, herr := n.addresses(ctx)
 	os := make([]routers.Observation, len(ps))
 	for i, p := range ps {
 		options, stated := config.statements[p]
 		os[i] = judgeNetwork(p, sights[p], stated, options, cerr)
+		if os[i].Stage >= routers.Selected {
+			os[i].Detail = join(os[i].Detail, home(p, here, herr))
+		}
 	}
 	return os, cerr
+}
+
+// home says that the node has no address of a prefix that it announces: without bgp network import-check
+// nothing but the statement is needed for that. It may be meant so, as on a node that only forwards.
+func home(p netip.Prefix, here []rtnl.Address, unread error) string {
+	usable := func(a rtnl.Address) bool { return p.Contains(a.Prefix.Addr()) && a.Usable() }
+	switch {
+	case unread != nil:
+		return "whether there is an address of it on this node cannot be read: " + unread.Error()
+	case !slices.ContainsFunc(here, usable):
+		return "no address of it on this node"
+	}
+	return ""
 }
 
 // judgeNetwork joins what the table and the configuration say. A statement may have no path: when its

@@ -97,9 +97,9 @@ func TestObserveAddress(t *testing.T) {
 			recording(t, absent...), &kernel{stages: map[netip.Prefix]routers.Stage{p4: routers.Configured, p6: routers.Configured}},
 			[]seen{{routers.Configured, "", ""}, {routers.Configured, "", ""}}, nil,
 		},
-		"zebra away while it is not": {
+		"zebra away": {
 			recording(t, stub...).fail("zebra"), on(p4, p6),
-			[]seen{{routers.Advertised, core, "cost"}, {routers.Advertised, core, "cost"}}, nil,
+			[]seen{{routers.Advertised, core, "cost 0; zebra cannot be asked, so that a change may not take effect: /run/frr/zebra.vty: unavailable"}, {routers.Advertised, core, "zebra cannot be asked"}}, routers.ErrUnavailable,
 		},
 		"another length in the LSA": {
 			recording(t, stub...).edit("ospfd", "router", replace(`"10.53.53.53", "networkMask": "255.255.255.255"`, `"10.53.53.0", "networkMask": "255.255.255.0"`)).
@@ -108,11 +108,23 @@ func TestObserveAddress(t *testing.T) {
 		},
 		"no neighbour": {
 			recording(t, stub...).edit("ospfd", "neighbor", func(string) string { return "{\n}\n" }), on(p4, p6),
-			[]seen{{routers.Advertised, "", "no full neighbour"}, {routers.Advertised, core, "cost"}}, nil,
+			[]seen{{routers.Selected, "", "stub link, cost 0, no full neighbour to tell"}, {routers.Advertised, core, "cost"}}, nil,
+		},
+		"no IPv6 neighbour": {
+			recording(t, stub...).edit("ospf6d", "neighbor", replace(`"Full"`, `"ExStart"`)), on(p4, p6),
+			[]seen{{routers.Advertised, core, "cost"}, {routers.Selected, "", "intra-area prefix, cost 10, no full neighbour to tell"}}, nil,
+		},
+		"absent without a neighbour": {
+			recording(t, absent...).edit("ospfd", "neighbor", func(string) string { return "{\n}\n" }), on(),
+			[]seen{{routers.Absent, "", "not on"}, {routers.Absent, "", "not on"}}, nil,
 		},
 		"not acknowledged": {
-			recording(t, stub...).edit("ospfd", "neighbor", replace(`RetransmissionListCounter":0`, `RetransmissionListCounter":1`)), on(p4, p6),
+			recording(t, stub...).edit("ospfd", "neighbor", behind), on(p4, p6),
 			[]seen{{routers.Advertised, core, "not yet acknowledged by 10.0.0.1"}, {routers.Advertised, core, "cost"}}, nil,
+		},
+		"a withdrawal not acknowledged": {
+			recording(t, absent...).edit("ospfd", "neighbor", behind), on(),
+			[]seen{{routers.Absent, "", `not on interface "lo"; the last change is not yet acknowledged by 10.0.0.1`}, {routers.Absent, "", "not on"}}, nil,
 		},
 		"LSA being flushed": {
 			recording(t, stub...).edit("ospfd", "router", replace(`"lsaAge": `, `"lsaAge": 3600, "was": `)), on(p6),
@@ -143,12 +155,24 @@ func TestObserveAddressUnreadable(t *testing.T) {
 			recording(t, absent...).edit("zebra", "route", replace(`"10.53.53.53/32":[`, `"10.0.0.0/8":[`)), on(p4),
 			[]seen{{routers.Unknown, "", "about another prefix"}, {routers.Absent, "", "not on"}}, routers.ErrUnavailable,
 		},
+		"ospf6d not enabled": {
+			recording(t, stub...).fail("ospf6d"), &kernel{stages: on(p4).stages, without: "ospf6d"},
+			[]seen{{routers.Advertised, core, "cost 0"}, {routers.Absent, "", `not on interface "lo"; ospf6d has no socket`}}, routers.ErrUnavailable,
+		},
+		"ospf6d not enabled, but the address is there": {
+			recording(t, stub...).fail("ospf6d"), &kernel{stages: on(p4, p6).stages, without: "ospf6d"},
+			[]seen{{routers.Advertised, core, "cost 0"}, {routers.Unknown, "", "ospf6d.vty: unavailable; the address is on lo"}}, routers.ErrUnavailable,
+		},
+		"absent while zebra is away": {
+			recording(t, absent...).fail("zebra"), on(),
+			[]seen{{routers.Absent, "", "not on interface \"lo\"; zebra cannot be asked"}, {routers.Absent, "", "zebra cannot be asked"}}, routers.ErrUnavailable,
+		},
 		"kernel unreadable": {
-			recording(t, "ospfd-stub", "ospf6d-absent"), &kernel{err: routers.ErrUnavailable},
+			recording(t, "ospfd-stub", "ospf6d-absent", "zebra-address"), &kernel{err: routers.ErrUnavailable},
 			[]seen{{routers.Advertised, core, "addresses cannot be read"}, {routers.Unknown, "", "addresses cannot be read"}}, routers.ErrUnavailable,
 		},
 		"not configured": {
-			recording(t, "ospfd-unconfigured", "ospf6d-unconfigured"), on(p4, p6),
+			recording(t, "ospfd-unconfigured", "ospf6d-unconfigured", "zebra-address"), on(p4, p6),
 			[]seen{{routers.Unknown, "", "not configured yet"}, {routers.Unknown, "", "is the protocol configured"}}, routers.ErrUnavailable,
 		},
 	})
@@ -161,24 +185,24 @@ func TestObserveAddressExternal(t *testing.T) {
 		{routers.Advertised, core, "external LSA, cost 20"}, {routers.Advertised, core, "external LSA, cost 20"},
 	}, nil)
 	// Such an LSA comes from a route, which may have another reason than the address.
-	r = recording(t, "ospfd-external", "ospf6d-external").router(Options{}).with(on())
+	r = recording(t, "ospfd-external", "ospf6d-external", "zebra-static").router(Options{}).with(on())
 	os, err := r.Observe(t.Context(), []netip.Prefix{s4})
 	if want := `external LSA, cost 20; announced although not on interface "lo"`; err != nil || os[0].Detail != want {
 		t.Errorf("%v, %+v, want %s", err, os, want)
 	}
-	r = recording(t, "ospfd-maxage", "ospf6d-absent").router(Options{}).with(on())
+	r = recording(t, "ospfd-maxage", "ospf6d-absent", "zebra-absent").router(Options{}).with(on())
 	checkObserve(t, r, []netip.Prefix{s6}, []seen{{routers.Absent, "", "not on"}}, nil)
 }
 
 func TestObserveAddressBGP(t *testing.T) {
 	o := Options{Protocol: ProtocolBGP}
-	checkObserve(t, recording(t, "bgpd-advertised").router(o).with(on(p4, p6)), []netip.Prefix{p4, p6},
+	checkObserve(t, recording(t, "bgpd-advertised", "zebra-address").router(o).with(on(p4, p6)), []netip.Prefix{p4, p6},
 		[]seen{{routers.Advertised, "10.0.1.1", ""}, {routers.Advertised, "10.0.1.1", ""}}, nil)
-	checkObserve(t, recording(t, "bgpd-learned").router(o).with(on()), []netip.Prefix{p4},
+	checkObserve(t, recording(t, "bgpd-learned", "zebra-absent").router(o).with(on()), []netip.Prefix{p4},
 		[]seen{{routers.Absent, "", "learned from 10.0.2.1"}}, nil)
-	checkObserve(t, recording(t, "bgpd-import-check").router(o).with(on()), []netip.Prefix{p4},
+	checkObserve(t, recording(t, "bgpd-import-check", "zebra-absent").router(o).with(on()), []netip.Prefix{p4},
 		[]seen{{routers.Absent, "", "not on interface \"lo\"; the network statement has no route"}}, nil)
-	checkObserve(t, recording(t, "bgpd-nopeer").router(o).with(on()), []netip.Prefix{p4},
+	checkObserve(t, recording(t, "bgpd-nopeer", "zebra-absent").router(o).with(on()), []netip.Prefix{p4},
 		[]seen{{routers.Selected, "", "sent to 0 established peers, at least 1 wanted; announced although not on"}}, nil)
 	checkObserve(t, recording(t, "bgpd-import-check", "zebra-address").router(o).with(on(p4)), []netip.Prefix{p4},
 		[]seen{{routers.Selected, "", "zebra has the route"}}, nil)
@@ -186,106 +210,9 @@ func TestObserveAddressBGP(t *testing.T) {
 		[]seen{{routers.Selected, "", "zebra has the route"}}, nil)
 }
 
-func TestObserveNetwork(t *testing.T) {
-	for name, c := range map[string]struct {
-		replay *replay
-		peers  int
-		want   []seen
-		class  error
-	}{
-		"absent":       {recording(t, "bgpd-absent"), 0, []seen{{routers.Absent, "", ""}, {routers.Absent, "", ""}}, nil},
-		"import check": {recording(t, "bgpd-import-check"), 0, []seen{{routers.Configured, "", "import-check"}, {routers.Configured, "", "import-check"}}, nil},
-		"advertised":   {recording(t, "bgpd-advertised"), 0, []seen{{routers.Advertised, "10.0.1.1", ""}, {routers.Advertised, "10.0.1.1", ""}}, nil},
-		"few peers":    {recording(t, "bgpd-advertised"), 2, []seen{{routers.Selected, "10.0.1.1", "sent to 1 established peers, at least 2"}, {routers.Selected, "10.0.1.1", "sent to 1"}}, nil},
-		"no peer":      {recording(t, "bgpd-nopeer"), 0, []seen{{routers.Selected, "", "sent to 0"}, {routers.Selected, "", "sent to 0"}}, nil},
-		"a peer's":     {recording(t, "bgpd-learned"), 0, []seen{{routers.Absent, "", "learned from 10.0.2.1"}, {routers.Absent, "", "learned from 10.0.2.1"}}, nil},
-		"denied":       {recording(t, "bgpd-denied"), 0, []seen{{routers.Configured, "", "a network statement, but no path for it; the statement has options (route-map NONE)"}, {routers.Absent, "", ""}}, nil},
-		"unconfigured": {recording(t, "bgpd-unconfigured"), 0, []seen{{routers.Unknown, "", "not configured yet: router bgp"}, {routers.Unknown, "", "not configured yet"}}, routers.ErrUnavailable},
-		"away":         {recording(t, "bgpd-absent").fail("bgpd"), 0, []seen{{routers.Unknown, "", "bgpd.vty: unavailable"}, {routers.Unknown, "", "bgpd"}}, routers.ErrUnavailable},
-		"config unreadable": {
-			recording(t, "bgpd-absent").edit("bgpd", "running", func(string) string { return "" }), 0,
-			[]seen{{routers.Unknown, "", "no path, but the configuration cannot be read"}, {routers.Unknown, "", "no path"}}, routers.ErrUnavailable,
-		},
-		"better from a peer": {
-			recording(t, "bgpd-advertised").edit("bgpd", "ipv4", replace(`"overall":true`, `"overall":false`)), 0,
-			[]seen{{routers.Configured, "", "another path is better"}, {routers.Advertised, "10.0.1.1", ""}}, nil,
-		},
-		"short form": {
-			recording(t, "bgpd-advertised").edit("bgpd", "ipv4", func(s string) string {
-				i := strings.Index(s, `"bestpath":{`)
-				if i < 0 {
-					return s
-				}
-				j := i + strings.Index(s[i:], "}")
-				return s[:i] + `"bestpath":true` + s[j+1:]
-			}), 0,
-			[]seen{{routers.Advertised, "10.0.1.1", ""}, {routers.Advertised, "10.0.1.1", ""}}, nil,
-		},
-		"about another prefix": {
-			recording(t, "bgpd-advertised").edit("bgpd", "ipv4", replace(`"prefix":"10.53.53.53/32"`, `"prefix":"0.0.0.0/0"`)), 0,
-			[]seen{{routers.Unknown, "", "about another prefix"}, {routers.Advertised, "10.0.1.1", ""}}, routers.ErrUnavailable,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			checkObserve(t, c.replay.router(Options{Method: MethodNetwork, MinPeers: c.peers}), []netip.Prefix{p4, p6}, c.want, c.class)
-		})
-	}
-}
-
-func TestObserveStatic(t *testing.T) {
-	ps := []netip.Prefix{s4, s6}
-	for name, c := range map[string]struct {
-		protocol string
-		replay   *replay
-		want     []seen
-		class    error
-	}{
-		"absent": {
-			"", recording(t, "ospfd-absent", "ospf6d-absent", "zebra-absent", "staticd-empty"),
-			[]seen{{routers.Absent, "", ""}, {routers.Absent, "", ""}}, nil,
-		},
-		"ospf": {
-			"", recording(t, "ospfd-external", "ospf6d-external", "zebra-static", "staticd-static"),
-			[]seen{{routers.Advertised, core, "external LSA, cost 20"}, {routers.Advertised, core, "external LSA"}}, nil,
-		},
-		"bgp": {
-			ProtocolBGP, recording(t, "bgpd-static", "zebra-static", "staticd-static"),
-			[]seen{{routers.Advertised, "10.0.1.1", ""}, {routers.Advertised, "10.0.1.1", ""}}, nil,
-		},
-		"not redistributed": {
-			ProtocolBGP, recording(t, "bgpd-absent", "zebra-static", "staticd-static"),
-			[]seen{{routers.Selected, "", "selected, but not redistributed"}, {routers.Selected, "", "not redistributed"}}, nil,
-		},
-		"hidden by the address": {
-			"", recording(t, "ospfd-absent", "ospf6d-absent", "zebra-absent", "zebra-static-hidden", "staticd-static"),
-			[]seen{{routers.Configured, "", "the connected route for it wins"}, {routers.Configured, "", "zebra does not have it"}}, nil,
-		},
-		"somebody else's": {
-			"", recording(t, "ospfd-absent", "ospf6d-absent", "zebra-absent", "zebra-static-foreign", "staticd-foreign"),
-			[]seen{{routers.Absent, "", "another static route for it, which is not ours"}, {routers.Absent, "", ""}}, nil,
-		},
-		"somebody else's is announced": {
-			"", recording(t, "ospfd-external", "ospf6d-absent", "zebra-absent", "zebra-static-foreign", "staticd-foreign"),
-			[]seen{{routers.Advertised, core, "although our static route is not in zebra's table; there is another"}, {routers.Absent, "", ""}}, nil,
-		},
-		"zebra away": {
-			"", recording(t, "ospfd-external", "ospf6d-absent", "staticd-static").fail("zebra"),
-			[]seen{{routers.Advertised, core, "the static route cannot be read"}, {routers.Unknown, "", "the static route cannot be read"}}, routers.ErrUnavailable,
-		},
-		"ospfd away": {
-			"", recording(t, "ospf6d-external", "zebra-static", "staticd-static").fail("ospfd"),
-			[]seen{{routers.Unknown, "", "ospfd.vty: unavailable; the static route is selected"}, {routers.Advertised, core, "cost"}}, routers.ErrUnavailable,
-		},
-		"staticd away": {
-			"", recording(t, "ospfd-absent", "ospf6d-absent", "zebra-absent").fail("staticd"),
-			[]seen{{routers.Unknown, "", "staticd.vty"}, {routers.Unknown, "", "staticd.vty"}}, routers.ErrUnavailable,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := c.replay.router(Options{Method: MethodStatic, Protocol: c.protocol, SocketDir: t.TempDir()})
-			checkObserve(t, r, ps, c.want, c.class)
-		})
-	}
+// behind has ospfd's neighbours owe an acknowledgement.
+func behind(s string) string {
+	return replace(`RetransmissionListCounter":0`, `RetransmissionListCounter":1`)(s)
 }
 
 func replace(from, to string) func(string) string {
@@ -337,6 +264,6 @@ func TestNotJSON(t *testing.T) {
 // An empty object says that the table holds nothing.
 func TestEmptyObject(t *testing.T) {
 	empty := func(string) string { return "{}\n" }
-	r := recording(t, "ospfd-stub", "ospf6d-stub").edit("ospfd", "", empty).edit("ospf6d", "", empty)
+	r := recording(t, "ospfd-stub", "ospf6d-stub", "zebra-absent").edit("ospfd", "", empty).edit("ospf6d", "", empty)
 	checkObserve(t, r.router(Options{}).with(on()), []netip.Prefix{p4, p6}, []seen{{routers.Absent, "", "not on"}, {routers.Absent, "", "not on"}}, nil)
 }

@@ -46,10 +46,11 @@ func staleBy(daemon string) string {
 // An lsdb is what this node originates in one family.
 type lsdb struct {
 	held      map[netip.Prefix]entry
-	linked    bool     // there is a router-LSA of the node's own with links, perhaps being flushed (ospfd only)
-	age       int      // seconds, of the LSA that holds the node's own networks; -1 when there is none
-	neighbors []string // routers with which there is a full adjacency
-	behind    []string // those of them that have not acknowledged everything (ospfd only)
+	flushed   map[netip.Prefix]bool // external, being flushed: since when is not told (ospfd only)
+	linked    bool                  // there is a router-LSA of the node's own with links, perhaps being flushed (ospfd only)
+	age       int                   // seconds, of the LSA that holds the node's own networks; -1 when there is none
+	neighbors []string              // routers with which there is a full adjacency
+	behind    []string              // those of them that have not acknowledged everything (ospfd only)
 }
 
 // view reads the databases of the families asked for, side by side: when one daemon hangs the other
@@ -115,20 +116,37 @@ func (o ospf) read6(ctx context.Context) (lsdb, error) {
 }
 
 // sight judges one prefix. The link-state database is flooded to whoever is a neighbour, so what is in
-// it has arrived as far as this node can tell; who has not acknowledged it is told beside.
+// it has arrived as far as this node can tell, if there is one; who has not acknowledged it is told
+// beside.
 func (db lsdb) sight(p netip.Prefix) sight {
 	e, ok := db.held[p]
 	if !ok {
-		return sight{stage: routers.Absent, detail: db.near(p)}
+		s := sight{stage: routers.Absent, detail: db.near(p)}
+		if who := db.late(db.age); who != "" && !db.flushed[p] {
+			s.detail = join(s.detail, "the last change is not yet acknowledged by "+who)
+		}
+		return s
 	}
 	s := sight{stage: routers.Advertised, peers: db.neighbors, detail: fmt.Sprintf("%s, cost %d", e.kind, e.cost), stale: stale[e.kind]}
-	switch {
-	case len(db.neighbors) == 0:
-		s.detail += ", but there is no full neighbour"
-	case len(db.behind) > 0:
-		s.detail += ", not yet acknowledged by " + strings.Join(db.behind, ", ")
+	if len(db.neighbors) == 0 {
+		s.stage = routers.Selected
+		s.detail += ", no full neighbour to tell"
+	} else if who := db.late(e.age); who != "" {
+		s.detail += ", not yet acknowledged by " + who
 	}
 	return s
+}
+
+// patient is the age in seconds from which an LSA ought to have been acknowledged: a neighbour may take
+// a second to collect acknowledgements (RFC 2328, 13.5), and ages are in whole seconds.
+const patient = 2
+
+// late names the neighbours that have not acknowledged everything while the LSA of that age ought to be.
+func (db lsdb) late(age int) string {
+	if age < patient {
+		return ""
+	}
+	return strings.Join(db.behind, ", ")
 }
 
 // near tells of the networks in the database that hold p's address with another length: a loopback
@@ -210,7 +228,7 @@ func parseOSPF(router, external, neighbor string) (lsdb, error) {
 	if err := decodeWhole(external, &e); err != nil {
 		return lsdb{}, err
 	}
-	db := lsdb{held: map[netip.Prefix]entry{}, age: -1}
+	db := lsdb{held: map[netip.Prefix]entry{}, flushed: map[netip.Prefix]bool{}, age: -1}
 	for _, l := range r.routerLSAs() {
 		db.linked = db.linked || len(l.Links) > 0
 		if l.Age >= maxAge {
@@ -226,11 +244,12 @@ func parseOSPF(router, external, neighbor string) (lsdb, error) {
 		}
 	}
 	for _, l := range slices.Concat(e.Externals, e.External10) {
-		if l.Age >= maxAge {
-			continue
-		}
 		a, err := netip.ParseAddr(l.ID)
-		if p := netip.PrefixFrom(a, int(l.Mask)); err == nil && p.IsValid() {
+		switch p := netip.PrefixFrom(a, int(l.Mask)); {
+		case err != nil || !p.IsValid():
+		case l.Age >= maxAge:
+			db.flushed[p.Masked()] = true
+		default:
 			db.hold(p.Masked(), entry{externalLSA, l.Cost, l.Age})
 		}
 	}

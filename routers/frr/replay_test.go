@@ -13,6 +13,7 @@ import (
 
 	"vouch/routers"
 	"vouch/routers/frr/vty"
+	"vouch/routers/rtnl"
 )
 
 // The prefixes of the recordings: p are addresses and network statements, s are static routes.
@@ -118,14 +119,24 @@ func (r *replay) talk(ctx context.Context, s session) ([]vty.Reply, error) {
 	return replies, nil
 }
 
-// router makes a driver of a replay.
-func (r *replay) router(o Options) *Router { return newRouter(o.withDefaults(), r.talk) }
+// router makes a driver of a replay, on a node that has addresses of all prefixes somewhere.
+func (r *replay) router(o Options) *Router {
+	d := newRouter(o.withDefaults(), r.talk)
+	if m, ok := d.method.(network); ok {
+		m.addresses = func(context.Context) ([]rtnl.Address, error) {
+			return []rtnl.Address{{Prefix: netip.PrefixFrom(p4.Addr(), 24), Interface: "eth0"}, {Prefix: p6, Interface: "lo"}}, nil
+		}
+		d.method = m
+	}
+	return d
+}
 
 // A kernel plays the addresses of an interface.
 type kernel struct {
 	stages  map[netip.Prefix]routers.Stage // absent when not there
 	err     error
 	changes [][]routers.Change
+	without string // the daemon that has no socket
 }
 
 func (k *kernel) observe(_ context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error) {
@@ -169,6 +180,12 @@ func on(ps ...netip.Prefix) *kernel {
 func (r *Router) with(k *kernel) *Router {
 	a := r.method.(address)
 	a.kernel, a.change = k.observe, k.change
+	a.absent = func(p netip.Prefix) string {
+		if k.without != "" && isIPv6(p) == strings.Contains(k.without, "6") {
+			return k.without + " has no socket"
+		}
+		return ""
+	}
 	r.method = a
 	return r
 }

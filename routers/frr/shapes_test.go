@@ -26,6 +26,7 @@ func TestShapesOf10(t *testing.T) {
 	}
 	want := lsdb{
 		held:      map[netip.Prefix]entry{p4: {stubLink, 0, 28}, s4: {externalLSA, 20, 2}},
+		flushed:   map[netip.Prefix]bool{},
 		linked:    true,
 		age:       28,
 		neighbors: []string{"10.0.0.1"},

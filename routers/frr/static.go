@@ -126,7 +126,7 @@ func (s static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obser
 func judgeStatic(p netip.Prefix, s sight, r routing, known bool, unread error) routers.Observation {
 	o := routers.Observation{Prefix: p, Stage: s.stage, Peers: s.peers, Detail: s.detail}
 	if !known {
-		if s.stage != routers.Advertised {
+		if s.stage < routers.Selected {
 			o.Stage = routers.Unknown
 		}
 		o.Detail = join(o.Detail, "the static route cannot be read: "+unread.Error())
@@ -135,10 +135,10 @@ func judgeStatic(p netip.Prefix, s sight, r routing, known bool, unread error) r
 	switch {
 	case s.stage == routers.Unknown:
 		o.Detail = join(s.detail, r.place())
+	case s.stage >= routers.Selected && !r.ours:
+		o.Broken = !r.stated && !r.foreign
+		o.Detail = join(o.Detail, "although our static route is not in zebra's table")
 	case s.stage == routers.Advertised:
-		if !r.ours {
-			o.Detail = join(o.Detail, "although our static route is not in zebra's table")
-		}
 	case r.selected:
 		o.Stage = routers.Selected
 		if s.stage == routers.Absent {
@@ -204,13 +204,8 @@ func (s static) withdraw(ctx context.Context, cs []routers.Change) error {
 	later := s.pace.young(ctx, cs)
 	now := slices.DeleteFunc(cs, func(c routers.Change) bool { return slices.Contains(later, c) })
 	err := s.remove(ctx, now)
-	if len(later) == 0 {
-		return err
-	}
-	if e := s.pace.wait(ctx, later, false); e != nil {
-		return routers.Join(err, e)
-	}
-	return routers.Join(err, s.remove(ctx, later))
+	s.pace.hold(nil, later)
+	return routers.Join(err, s.pace.release(ctx, func(cs []routers.Change) error { return s.remove(ctx, cs) }))
 }
 
 func (s static) remove(ctx context.Context, cs []routers.Change) error {

@@ -130,8 +130,6 @@ func isIPv4(p netip.Prefix) bool { return p.Addr().Is4() }
 
 func isIPv6(p netip.Prefix) bool { return !isIPv4(p) }
 
-func isAny(netip.Prefix) bool { return true }
-
 // abreast does all at once and waits for all. Whoever asks several daemons within one time thus learns
 // what those know that are well, whichever of them hangs. The last is done by the caller's own thread,
 // which may have rights and namespaces of its own.

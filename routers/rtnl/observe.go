@@ -2,11 +2,14 @@ package rtnl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
 
 	"vouch/routers"
+
+	"golang.org/x/sys/unix"
 )
 
 // ObserveAddresses says of each prefix, in order, whether exactly it is on the interface: Selected
@@ -91,7 +94,8 @@ func placed(a Address) string {
 
 // ChangeAddresses puts announced prefixes on the interface and takes withdrawn ones away, withdraws
 // first. It goes on when one fails, and joins the errors, which are of the classes in package
-// routers. It touches nothing but the changes, and refuses any that is not a host prefix.
+// routers. It touches nothing but the changes, and refuses any that is not a host prefix. On an
+// interface that does not exist everything is withdrawn already.
 func ChangeAddresses(ctx context.Context, iface string, cs []routers.Change) error {
 	c, err := dial()
 	if err != nil {
@@ -114,8 +118,12 @@ func (c *conn) apply(ctx context.Context, iface string, change routers.Change) e
 	if !p.IsValid() || !p.IsSingleIP() {
 		return fmt.Errorf("address %s on interface %q: %w: not a host prefix; write a /32 or a /128", p, iface, routers.ErrRefused)
 	}
-	if change.Want == routers.Withdrawn {
-		return c.changeAddress(ctx, iface, p, (*conn).del)
+	if change.Want == routers.Announced {
+		return c.changeAddress(ctx, iface, p, (*conn).add)
 	}
-	return c.changeAddress(ctx, iface, p, (*conn).add)
+	err := c.changeAddress(ctx, iface, p, (*conn).del)
+	if errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	return err
 }
