@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"strings"
 	"testing"
@@ -160,6 +161,48 @@ func TestWithdrawDoesNotWaitForAHungReading(t *testing.T) {
 		synctest.Wait()
 		if n, _ := r.made(); n != 1 || !r.applied()[0].at.Equal(at) {
 			t.Errorf("asked for %v, want at %s", r.applied(), at)
+		}
+	})
+}
+
+// TestCascadeBesideAHungReading: services fail one after the other, faster than a reading of the hung
+// daemon ends, and each withdraw is asked for all the same.
+func TestCascadeBesideAHungReading(t *testing.T) {
+	up, stages := Desired{}, stages{}
+	for n := range 10 {
+		up[pfx(n)], stages[pfx(n)] = announced, routers.Advertised
+	}
+	run(t, Options{Timeout: 5 * time.Second, ApplyTimeout: 5 * time.Second}, stages, func(r *rig) {
+		r.loop.Want(up)
+		r.until(time.Second, "synced", synced)
+		r.f.do(func() { // an Apply that changes at once, and then lingers
+			r.f.readTake, r.f.applyTake = time.Hour, time.Minute
+			r.f.applyErr = func(cs []routers.Change) error {
+				for _, c := range cs {
+					r.f.stages[c.Prefix] = routers.Absent
+				}
+				return nil
+			}
+		})
+		r.loop.Wake()
+		for n := range 10 {
+			down := maps.Clone(up)
+			for m := range n + 1 {
+				down[pfx(m)] = withdrawn
+			}
+			r.loop.Want(down)
+			r.pass(500 * time.Millisecond)
+		}
+		left := 0
+		r.f.do(func() {
+			for _, s := range r.f.stages {
+				if s != routers.Absent {
+					left++
+				}
+			}
+		})
+		if left > 2 {
+			t.Errorf("%d of 10 are still there: %v", left, r.applied())
 		}
 	})
 }

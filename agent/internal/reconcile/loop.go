@@ -217,7 +217,7 @@ func (l *Loop) read(ctx context.Context) bool {
 			return err
 		}})
 	if broken || ctx.Err() != nil {
-		l.now = true
+		l.now, l.broken = true, false // a daemon that hangs must not make every new withdraw wait for a reading
 		return false
 	}
 	l.readings++
