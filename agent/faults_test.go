@@ -71,6 +71,8 @@ func daemonHung(t *testing.T, s *sidecar) {
 		t.Errorf("prefix = %+v, want it withdrawn", p)
 	}
 	s.until("diverged", func(n *state.Snapshot) bool { return !n.Services[0].Prefixes[0].Diverged.IsZero() })
+	must(t, s.Address(t.Context(), "add", lab.Service.String(), "lo")) // by hand, while it cannot be read back
+	s.untilAddress(false)
 	must(t, s.FRR.Signal("ospfd", syscall.SIGCONT))
 	s.untilStage(routers.Absent)
 	s.until("settled", func(n *state.Snapshot) bool { return n.Router.OK && n.Services[0].Prefixes[0].Diverged.IsZero() })

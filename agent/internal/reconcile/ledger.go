@@ -21,7 +21,8 @@ type entry struct {
 	force    bool      // the opposite was under way: ask even when it is read as wanted
 	seen     routers.Observation
 	retry    backoff
-	err      error // of the last attempt that failed
+	repeated time.Time // when it was last asked, by an attempt or because of a hint
+	err      error     // of the last attempt that failed
 }
 
 // met says whether the last reading was as wanted, which the next one is to confirm.
@@ -179,10 +180,26 @@ func (l *ledger) urgent(now time.Time) []routers.Change {
 	return slices.DeleteFunc(l.due(now), func(c routers.Change) bool { return c.Want != routers.Withdrawn })
 }
 
-// ask notes that cs are about to be asked for.
-func (l *ledger) ask(cs []routers.Change) {
+// undone gives the withdraws that were asked for and are not read to have come about, each at most
+// every repeatEvery. One that was refused is not hammered.
+func (l *ledger) undone(now time.Time) []routers.Change {
+	var cs []routers.Change
+	for p, e := range l.entries {
+		if l.want[p] != routers.Withdrawn || !e.asked || e.met() || classOf(e.err) == refused || now.Sub(e.repeated) < repeatEvery {
+			continue
+		}
+		e.repeated = now
+		cs = append(cs, routers.Change{Prefix: p, Want: routers.Withdrawn})
+	}
+	slices.SortFunc(cs, func(a, b routers.Change) int { return a.Prefix.Compare(b.Prefix) })
+	return cs
+}
+
+// ask notes that cs are about to be asked for, now.
+func (l *ledger) ask(cs []routers.Change, now time.Time) {
 	for _, c := range cs {
 		e := l.entries[c.Prefix]
+		e.repeated = now
 		e.attempts++
 		e.asked, e.force = true, false
 	}

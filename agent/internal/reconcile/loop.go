@@ -191,6 +191,9 @@ func (l *Loop) step(ctx context.Context) {
 			return
 		}
 	}
+	if l.hinted {
+		l.repeat(ctx)
+	}
 	if !l.read(ctx) {
 		return
 	}
@@ -268,7 +271,7 @@ func sameObservation(a, b routers.Observation) bool {
 // apply asks for cs. It is false when that was broken off. Its outcome is told with the reading that
 // follows at once, because only that decides.
 func (l *Loop) apply(ctx context.Context, cs []routers.Change) bool {
-	l.led.ask(cs)
+	l.led.ask(cs, time.Now())
 	l.applies++
 	broken, err := l.call(ctx, job{what: "changing", bound: l.opt.ApplyTimeout,
 		worth:     func(next Desired) bool { return interrupts(cs, l.led.want, next) },
@@ -285,6 +288,21 @@ func (l *Loop) apply(ctx context.Context, cs []routers.Change) bool {
 		l.led.taken(cs, now)
 	}
 	return !broken
+}
+
+// repeat asks again for the withdraws which are not read to have come about, because what the hint is
+// of may have undone them: an address put back while the daemon hangs, say. It is no attempt of its own.
+func (l *Loop) repeat(ctx context.Context) {
+	cs := l.led.undone(time.Now())
+	if len(cs) == 0 {
+		return
+	}
+	l.applies++
+	_, _ = l.call(ctx, job{what: "changing", bound: l.opt.ApplyTimeout,
+		worth:     func(next Desired) bool { return interrupts(cs, l.led.want, next) },
+		do:        func(ctx context.Context) error { return l.router.Apply(ctx, slices.Clone(cs)) },
+		meanwhile: l.tell})
+	l.now = true
 }
 
 // tell reports.

@@ -9,6 +9,9 @@ import (
 // beatEvery is the time between signs of life.
 const beatEvery = 500 * time.Millisecond
 
+// repeatEvery is how far apart the repetitions of a withdraw are that hints ask for.
+const repeatEvery = 100 * time.Millisecond
+
 // rest waits until there is a reason for the next step.
 func (l *Loop) rest(ctx context.Context) {
 	for {

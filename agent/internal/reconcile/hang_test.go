@@ -1,0 +1,77 @@
+package reconcile
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"vouch/routers"
+)
+
+func TestCascadeBesideAHungReading(t *testing.T) {
+	up, stages := Desired{}, stages{}
+	for n := range 10 {
+		up[pfx(n)], stages[pfx(n)] = announced, routers.Advertised
+	}
+	run(t, Options{Timeout: 5 * time.Second, ApplyTimeout: 5 * time.Second}, stages, func(r *rig) {
+		r.loop.Want(up)
+		r.until(time.Second, "synced", synced)
+		r.f.do(func() { // an Apply that changes at once, and then lingers
+			r.f.readTake, r.f.applyTake = time.Hour, time.Minute
+			r.f.applyErr = func(cs []routers.Change) error {
+				for _, c := range cs {
+					r.f.stages[c.Prefix] = routers.Absent
+				}
+				return nil
+			}
+		})
+		r.loop.Wake()
+		for n := range 10 {
+			down := maps.Clone(up)
+			for m := range n + 1 {
+				down[pfx(m)] = withdrawn
+			}
+			r.loop.Want(down)
+			r.pass(500 * time.Millisecond)
+		}
+		left := 0
+		r.f.do(func() {
+			for _, s := range r.f.stages {
+				if s != routers.Absent {
+					left++
+				}
+			}
+		})
+		if left > 2 {
+			t.Errorf("%d of 10 are still there: %v", left, r.applied())
+		}
+	})
+}
+
+func TestPutBackWhileUnconfirmed(t *testing.T) {
+	hung := fmt.Errorf("ospfd: %w", routers.ErrUnavailable)
+	for _, tc := range []struct {
+		apply   error
+		repeats bool
+	}{{nil, true}, {routers.ErrRefused, false}} {
+		run(t, Options{}, stages{a: routers.Advertised}, func(r *rig) {
+			settledUp(r)
+			r.f.do(func() {
+				r.f.readErr = func() error { return hung }
+				r.f.applyErr = func([]routers.Change) error { return tc.apply }
+			})
+			r.loop.Want(Desired{a: withdrawn, b: withdrawn})
+			r.pass(4 * time.Second)
+			before, _ := r.made()
+			for range 5 {
+				r.drift(a, routers.Configured)
+				r.loop.Wake()
+				r.pass(150 * time.Millisecond)
+			}
+			if after, _ := r.made(); after-before >= 5 != tc.repeats || !tc.repeats && after-before > 2 {
+				t.Errorf("apply error %v: asked %d times after it was put back five times", tc.apply, after-before)
+			}
+		})
+	}
+}
