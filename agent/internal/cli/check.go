@@ -255,8 +255,13 @@ func joinedBy(sep string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), sep)
 }
 
-// plainLine keeps a text from being taken for performance data.
-func plainLine(s string) string { return strings.ReplaceAll(state.Clean(s), "|", "/") }
+// nagiosMax is how long a text may be that monitoring shows in one line; the details follow it.
+const nagiosMax = 400
+
+// plainLine keeps a text from being taken for performance data, and from growing without end.
+func plainLine(s string) string {
+	return cut(strings.ReplaceAll(state.Clean(s), "|", "/"), nagiosMax)
+}
 
 // performance gives label=value;warn;crit;min;max for each check that ran, in seconds.
 func performance(r *CheckReport) string {
