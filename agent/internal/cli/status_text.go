@@ -230,7 +230,7 @@ func prefixNote(p *state.Prefix, now time.Time) string {
 	if len(p.Peers) > 0 {
 		notes = append(notes, "to "+strings.Join(p.Peers, ", "))
 	}
-	if p.Detail != "" {
+	if p.Detail != "" && (p.Diverged.IsZero() || !strings.Contains(p.Error, p.Detail)) {
 		notes = append(notes, p.Detail)
 	}
 	return strings.Join(notes, "; ")
