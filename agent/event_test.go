@@ -86,6 +86,33 @@ func TestDriftIsToldAsDrift(t *testing.T) {
 	})
 }
 
+// An address that goes while the table still holds the prefix leaves the stage as it is, and is told.
+func TestBrokenIsToldAsDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(loadedUp(true, vip), resolver(vip))
+		b.reads(routers.Advertised)
+		b.round(nil)
+		b.round(nil)
+		before := len(b.store.Events(0))
+		for _, broken := range []bool{true, true, false} {
+			time.Sleep(5 * time.Millisecond)
+			b.onReport(reconcile.Report{Time: time.Now(), Desired: b.desired,
+				Observations: []routers.Observation{{Prefix: vip, Stage: routers.Advertised, Broken: broken}}})
+		}
+		var got []string
+		for _, e := range b.store.Events(0)[before:] {
+			got = append(got, e.Level+" "+e.Text)
+		}
+		want := []string{
+			"warn broken, though advertised (was advertised), changed by something else than vouch; it ought to be announced",
+			"info advertised (was broken, though advertised), put right 10ms after it was changed",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestSnapshotSharesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(loadedUp(true, vip), resolver(vip))

@@ -77,14 +77,14 @@ func (c *core) onRead(r reconcile.Report) {
 	}
 }
 
-// onObservation updates one prefix and tells when its stage became another one.
+// onObservation updates one prefix and tells when it came to another stage, or to stand on nothing.
 func (c *core) onObservation(ps *prefix, o routers.Observation, now time.Time) {
 	old := ps.Observation
 	ps.Observation = o
 	if o.Stage != routers.Unknown {
 		ps.read = now
 	}
-	if !ps.since.IsZero() && old.Stage == o.Stage {
+	if !ps.since.IsZero() && old.Stage == o.Stage && old.Broken == o.Broken {
 		return
 	}
 	first := ps.since.IsZero()
@@ -102,11 +102,11 @@ func (c *core) onObservation(ps *prefix, o routers.Observation, now time.Time) {
 // stageText says in words that the stage of ps is another one than before, and whose doing that is.
 func (c *core) stageText(ps *prefix, old routers.Observation, first bool, now time.Time) (level, text string) {
 	after := func(since time.Time) string { return now.Sub(since).Round(100 * time.Microsecond).String() }
-	met, text := c.met(ps), fmt.Sprintf("%s (was %s)", ps.Stage, old.Stage)
+	met, text := c.met(ps), fmt.Sprintf("%s (was %s)", standing(ps.Observation), standing(old))
 	defer func() { ps.arrived = ps.arrived || met }()
 	switch {
 	case first:
-		return "info", ps.Stage.String() + " when first read"
+		return "info", standing(ps.Observation) + " when first read"
 	case ps.Stage == routers.Unknown:
 		return "warn", text
 	case met && !ps.drifted.IsZero():
@@ -119,6 +119,14 @@ func (c *core) stageText(ps *prefix, old routers.Observation, first bool, now ti
 		return "warn", text + fmt.Sprintf(", changed by something else than vouch; it ought to be %s", ps.want)
 	}
 	return "info", text
+}
+
+// standing names the stage, and says when it stands on nothing.
+func standing(o routers.Observation) string {
+	if o.Broken {
+		return "broken, though " + o.Stage.String()
+	}
+	return o.Stage.String()
 }
 
 // met tells whether ps was read as it ought to be.

@@ -74,8 +74,8 @@ func (s *service) managed() []netip.Prefix {
 
 // wants says what one prefix ought to be, given what it was last read and wanted to be. An up verdict
 // that is not confirmed keeps what is announced, but announces nothing anew: the service may have died
-// while vouch was away, or while an operator worked on it. A withdraw that was begun
-// is not given up because the prefix has come to a service of which nothing is known yet.
+// while vouch was away, or while an operator worked on it. A withdraw that was begun is not given up
+// because the prefix has come to a service of which nothing is known yet.
 func (s *service) wants(p netip.Prefix, last prefix) routers.Want {
 	switch {
 	case slices.Contains(s.leaving, p):
