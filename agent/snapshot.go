@@ -41,7 +41,7 @@ func (c *core) snapshotOf(s *service) state.Service {
 }
 
 func (ps *prefix) snapshot() state.Prefix {
-	out := state.Prefix{Prefix: ps.Prefix.String(), Want: ps.want, Stage: ps.Stage, Peers: slices.Clone(ps.Peers), Detail: state.Clean(ps.Detail),
+	out := state.Prefix{Prefix: ps.Prefix.String(), Want: ps.want, Stage: ps.Stage, Degraded: ps.Degraded, Peers: slices.Clone(ps.Peers), Detail: state.Clean(ps.Detail),
 		Read: ps.read, Since: ps.since}
 	if o := ps.out; o != nil {
 		out.Diverged, out.Doing, out.Attempts, out.Next = o.Since, o.Doing, o.Attempts, o.Next

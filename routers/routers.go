@@ -43,14 +43,16 @@ func (s *Stage) UnmarshalText(b []byte) error {
 // A Want is what a prefix ought to be.
 type Want uint8
 
-// The wants. Keep is for a service of which nothing is known yet: what is stays.
+// The wants. Keep is for a service of which nothing is known yet: what is stays. Degraded is announced
+// in the driver's worse way, so that other nodes are preferred.
 const (
 	Keep Want = iota
 	Withdrawn
+	Degraded
 	Announced
 )
 
-var wantNames = [...]string{"keep", "withdrawn", "announced"}
+var wantNames = [...]string{"keep", "withdrawn", "degraded", "announced"}
 
 // String gives the spec's word.
 func (w Want) String() string { return wantNames[w] }
@@ -70,14 +72,34 @@ func (w *Want) UnmarshalText(b []byte) error {
 
 // An Observation is what the daemon and the kernel were just read to say of one prefix.
 type Observation struct {
-	Prefix netip.Prefix
-	Stage  Stage
-	Broken bool     // advertised, but what it stands on is missing: as wanted neither way
-	Peers  []string // whom it is advertised to, where the protocol knows
-	Detail string   // for people: why the stage is no further, or unknown
+	Prefix   netip.Prefix
+	Stage    Stage
+	Degraded bool   // it is there in the worse way
+	Broken   bool   // something of it is there, but not what it stands on: as wanted in no way
+	Peers    []Peer // the neighbours it is meant for, by name, where the protocol knows them
+	Detail   string // for people: why the stage is no further, or unknown
 }
 
-// A Change is one thing to be done: Want is Announced or Withdrawn, never Keep.
+// A Peer is one neighbour of the daemon, and how far a prefix has come towards it: Advertised when it was
+// sent, or is in the database that both share, and less otherwise.
+type Peer struct {
+	Name   string `json:"name"`
+	Stage  Stage  `json:"stage"`
+	Detail string `json:"detail,omitempty"` // why no further
+}
+
+// Reached gives the names of the peers that the prefix is advertised to.
+func (o Observation) Reached() []string {
+	var names []string
+	for _, p := range o.Peers {
+		if p.Stage == Advertised {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// A Change is one thing to be done: Want is Announced, Degraded or Withdrawn, never Keep.
 type Change struct {
 	Prefix netip.Prefix
 	Want   Want
@@ -106,6 +128,52 @@ type Router interface {
 // returns an error when the source of hints is lost.
 type Watcher interface {
 	Watch(ctx context.Context, wake func()) error
+}
+
+// A Label is what the operator calls a prefix.
+type Label struct {
+	Service string // whose prefix it is
+	Symbol  string // what it goes by in the daemon's configuration; empty: the driver makes it of Service
+}
+
+// A Labeled is a Router that needs to know whose each prefix is. SetLabels is called before the first use
+// and when the configuration has changed, possibly concurrently with the other methods. What is not named
+// any more keeps the label it had: it may still have to be withdrawn.
+type Labeled interface {
+	SetLabels(labels map[netip.Prefix]Label)
+}
+
+// A Severity says what a Finding asks of a person.
+type Severity uint8
+
+// The severities.
+const (
+	Fine    Severity = iota // as it should be
+	Notice                  // worth knowing
+	Warning                 // works now, and will hurt some day
+	Failing                 // cannot work as it is
+)
+
+var severityNames = [...]string{"ok", "note", "warn", "fail"}
+
+// String gives the word of vouch doctor.
+func (s Severity) String() string { return severityNames[s] }
+
+// MarshalText gives the word of vouch doctor.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// A Finding is one thing that was looked at in the daemon and its surroundings.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	Subject  string   `json:"subject"` // a socket, a file, a protocol, a prefix
+	Text     string   `json:"text"`
+	WayOut   string   `json:"way_out,omitempty"`
+}
+
+// An Examiner is a Router that can say what would keep its prefixes from being announced or withdrawn, or
+// what would announce them behind its back. It changes nothing, and returns soon after ctx ends.
+type Examiner interface {
+	Examine(ctx context.Context, ps []netip.Prefix) []Finding
 }
 
 // The classes of errors, found with errors.Is.

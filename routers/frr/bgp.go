@@ -143,7 +143,7 @@ func (b bgp) judge(e bgpEntry) sight {
 	case !bool(p.BestPath):
 		return sight{stage: routers.Configured, detail: "another path is better: " + others(e.Paths)}
 	}
-	s := sight{stage: routers.Selected, peers: slices.Sorted(maps.Keys(e.AdvertisedTo))}
+	s := sight{stage: routers.Selected, peers: advertisedTo(slices.Sorted(maps.Keys(e.AdvertisedTo)))}
 	if len(s.peers) < b.minPeers {
 		s.detail = fmt.Sprintf("sent to %d established peers, at least %d wanted", len(s.peers), b.minPeers)
 		return s
@@ -176,4 +176,13 @@ func running(ctx context.Context, talk talker, daemon string) (string, error) {
 		return "", routers.Errorf(routers.ErrUnavailable, "%s: show running-config: not a configuration: %s", daemon, excerpt(replies[0].Text))
 	}
 	return replies[0].Text, nil
+}
+
+// advertisedTo makes peers of the names of those that have the prefix.
+func advertisedTo(names []string) []routers.Peer {
+	var peers []routers.Peer
+	for _, name := range names {
+		peers = append(peers, routers.Peer{Name: name, Stage: routers.Advertised})
+	}
+	return peers
 }

@@ -36,6 +36,9 @@ const (
 	ViaAuto    = "auto"
 	ViaSocket  = "socket"
 	ViaCommand = "command"
+
+	OwnerKernel = "kernel"
+	OwnerFRR    = "frr"
 )
 
 // Options say how to drive FRR. A field left zero has the default; a word that is none of its
@@ -52,6 +55,18 @@ type Options struct {
 	// Unpaced says that all OSPF neighbours take any number of changes at once, since they have
 	// `timers lsa min-arrival 0`. Then nothing is kept back for their sake, see Router.Apply.
 	Unpaced bool
+	// Owner is who holds the address with method address: the kernel, where netlink puts it, or FRR, in
+	// whose running configuration of the interface it is then; default OwnerKernel.
+	Owner string
+	// Degraded says what a degraded prefix gets; what is left zero is not set.
+	Degraded Degraded
+}
+
+// Degraded is how a degraded prefix is announced, by method and protocol.
+type Degraded struct {
+	Cost     int    // address with ospf: `ip ospf cost` of the interface, and so of all its prefixes; 1 to 65535
+	RouteMap string // network: the statement's route-map
+	Tag      uint32 // static: the route's tag, for the operator's route-map of the redistribution
 }
 
 // withDefaults fills in what was left out.
@@ -62,6 +77,7 @@ func (o Options) withDefaults() Options {
 		o.Protocol = ProtocolBGP
 	}
 	o.Interface = cmp.Or(o.Interface, "lo")
+	o.Owner = cmp.Or(o.Owner, OwnerKernel)
 	o.SocketDir = cmp.Or(o.SocketDir, "/run/frr")
 	o.Vtysh = cmp.Or(o.Vtysh, "vtysh")
 	o.MinPeers = max(o.MinPeers, 1)
@@ -98,7 +114,7 @@ type view func(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix]sight, 
 // neighbours announce is never counted.
 type sight struct {
 	stage  routers.Stage // Unknown: the table could not be read
-	peers  []string
+	peers  []routers.Peer
 	detail string
 	stale  string // announced from an address: the way out when that is gone
 }

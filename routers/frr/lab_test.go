@@ -129,7 +129,7 @@ func TestLabAddress(t *testing.T) {
 	b.hops(l.Core, lab.Service, n.Via, true)
 	b.hops(l.Core, lab.Service6, n.Via6, true)
 	os := b.await(routers.Advertised, ps...)
-	if strings.Join(os[0].Peers, " ") != core || strings.Join(os[1].Peers, " ") != core {
+	if strings.Join(os[0].Reached(), " ") != core || strings.Join(os[1].Reached(), " ") != core {
 		t.Errorf("peers %v", os)
 	}
 	start := time.Now()

@@ -32,9 +32,9 @@ func checkSeen(t *testing.T, ps []netip.Prefix, os []routers.Observation, want [
 	}
 	for i, o := range os {
 		w := want[i]
-		if o.Prefix != ps[i] || o.Stage != w.stage || strings.Join(o.Peers, " ") != w.peers ||
+		if o.Prefix != ps[i] || o.Stage != w.stage || strings.Join(o.Reached(), " ") != w.peers ||
 			!strings.Contains(o.Detail, w.detail) || w.detail == "" && o.Detail != "" {
-			t.Errorf("%s: got %v by %q, %q\nwant %v by %q, %q", ps[i], o.Stage, o.Peers, o.Detail, w.stage, w.peers, w.detail)
+			t.Errorf("%s: got %v by %q, %q\nwant %v by %q, %q", ps[i], o.Stage, o.Reached(), o.Detail, w.stage, w.peers, w.detail)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func situation(now time.Time) *state.Snapshot {
 			},
 			Prefixes: []state.Prefix{
 				{Prefix: "10.53.53.53/32", Want: routers.Announced, Stage: routers.Advertised, Read: now.Add(-400 * time.Millisecond), Since: start.Add(4 * time.Second)},
-				{Prefix: "fd00:53::53/128", Want: routers.Announced, Stage: routers.Advertised, Peers: []string{"10.0.1.1", "10.0.2.1"}, Read: now.Add(-400 * time.Millisecond), Since: start.Add(4 * time.Second)},
+				{Prefix: "fd00:53::53/128", Want: routers.Announced, Stage: routers.Advertised, Peers: []routers.Peer{{Name: "10.0.1.1", Stage: routers.Advertised}, {Name: "10.0.2.1", Stage: routers.Advertised}}, Read: now.Add(-400 * time.Millisecond), Since: start.Add(4 * time.Second)},
 			},
 		}},
 	}

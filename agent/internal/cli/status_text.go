@@ -227,8 +227,8 @@ func prefixNote(p *state.Prefix, now time.Time) string {
 		notes = append(notes, "DIVERGED for "+age(p.Diverged, now))
 		notes = append(notes, doing(p, now)...)
 	}
-	if len(p.Peers) > 0 {
-		notes = append(notes, "to "+strings.Join(p.Peers, ", "))
+	if to := (routers.Observation{Peers: p.Peers}).Reached(); len(to) > 0 {
+		notes = append(notes, "to "+strings.Join(to, ", "))
 	}
 	if p.Detail != "" && (p.Diverged.IsZero() || !strings.Contains(p.Error, p.Detail)) {
 		notes = append(notes, p.Detail)

@@ -265,7 +265,7 @@ func complete(ps []netip.Prefix, have []routers.Observation) []routers.Observati
 }
 
 func sameObservation(a, b routers.Observation) bool {
-	return a.Prefix == b.Prefix && a.Stage == b.Stage && a.Broken == b.Broken && a.Detail == b.Detail && slices.Equal(a.Peers, b.Peers)
+	return a.Prefix == b.Prefix && a.Stage == b.Stage && a.Degraded == b.Degraded && a.Broken == b.Broken && a.Detail == b.Detail && slices.Equal(a.Peers, b.Peers)
 }
 
 // apply asks for cs. It is false when that was broken off. Its outcome is told with the reading that

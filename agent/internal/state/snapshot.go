@@ -79,18 +79,19 @@ type Check struct {
 
 // A Prefix is one prefix: what it ought to be, and what it was last read to be.
 type Prefix struct {
-	Prefix   string        `json:"prefix"`
-	Want     routers.Want  `json:"want"`
-	Stage    routers.Stage `json:"stage"`
-	Peers    []string      `json:"peers,omitempty"`
-	Detail   string        `json:"detail,omitempty"`
-	Read     time.Time     `json:"read,omitzero"`     // when it was last read
-	Since    time.Time     `json:"since,omitzero"`    // when Stage became so
-	Diverged time.Time     `json:"diverged,omitzero"` // since when desired and observed differ; zero: they agree
-	Doing    string        `json:"doing,omitempty"`   // what is being done about it
-	Attempts int           `json:"attempts,omitempty"`
-	Next     time.Time     `json:"next_attempt,omitzero"`
-	Error    string        `json:"error,omitempty"`
+	Prefix   string         `json:"prefix"`
+	Want     routers.Want   `json:"want"`
+	Stage    routers.Stage  `json:"stage"`
+	Degraded bool           `json:"degraded,omitempty"`
+	Peers    []routers.Peer `json:"peers,omitempty"`
+	Detail   string         `json:"detail,omitempty"`
+	Read     time.Time      `json:"read,omitzero"`     // when it was last read
+	Since    time.Time      `json:"since,omitzero"`    // when Stage became so
+	Diverged time.Time      `json:"diverged,omitzero"` // since when desired and observed differ; zero: they agree
+	Doing    string         `json:"doing,omitempty"`   // what is being done about it
+	Attempts int            `json:"attempts,omitempty"`
+	Next     time.Time      `json:"next_attempt,omitzero"`
+	Error    string         `json:"error,omitempty"`
 }
 
 // An Event is one thing that changed. It is logged once, when it happens.
