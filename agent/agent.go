@@ -48,6 +48,7 @@ type Agent struct {
 	router  routers.Router
 	beats   *systemd.Beats
 	runners *runners
+	exam    *examination  // nil: the router cannot be examined
 	read    chan struct{} // closed after the router was read once
 	onRead  sync.Once
 }
@@ -86,6 +87,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	loaded, err := state.Load(a.cfg.Agent.StateFile, clock)
 	a.core.start(loaded, err)
+	label(router, a.core.allLabels())
 	a.core.noteLocal(a.cfg.Local())
 	watchdog.Late, watchdog.Failed = a.core.onLate, a.untold
 	// The control socket's lock is what keeps a second agent away, so that is given up last.
@@ -130,6 +132,10 @@ func (a *Agent) wire() *state.Keeper {
 	a.recon = reconcile.New(a.router, reconcile.Options{Timeout: rc.Timeout, ApplyTimeout: max(applyPatience, rc.Timeout), Deadline: rc.Deadline, VerifyInterval: rc.VerifyInterval,
 		RetryMin: rc.RetryMin, RetryMax: rc.RetryMax, Beat: beat.Beat}, a.report)
 	c.want, c.save, c.log = a.recon.Want, keeper.Save, a.logEvent
+	if e, ok := a.router.(routers.Examiner); ok {
+		a.exam = &examination{router: e, asked: make(chan struct{}, 1), ps: c.managed, found: c.onFindings}
+		c.examine = a.exam.ask
+	}
 	a.runners = &runners{core: c, byID: map[string]*running{}, beat: func(name string) (func(), func()) {
 		b := a.beats.Register(name, beatLimit)
 		return b.Beat, b.Close
@@ -139,13 +145,17 @@ func (a *Agent) wire() *state.Keeper {
 
 // loops lists what runs beside the checks.
 func (a *Agent) loops(keeper *state.Keeper, watchdog *systemd.Watchdog) []Task {
-	return []Task{
+	ts := []Task{
 		loop{name: "reconcile", run: a.recon.Run, ready: a.read},
 		loop{name: "state file", run: keeper.Run},
 		loop{name: "clock", run: a.runClock},
 		loop{name: "status", run: a.runStatus},
 		loop{name: "watchdog", run: watchdog.Run},
 	}
+	if a.exam != nil {
+		ts = append(ts, loop{name: "examination", run: a.exam.run})
+	}
+	return ts
 }
 
 // report hands a reading to the core, and notes that there was one.
@@ -177,9 +187,9 @@ func (a *Agent) serve(ctx, work context.Context, ready <-chan struct{}) {
 // stop withdraws what is to be withdrawn, ends the checks, and returns when every withdraw was read
 // back, or with an error when that takes too long.
 func (a *Agent) stop(work context.Context) error {
-	patience := applyPatience
+	patience := max(applyPatience, a.cfg.Router.Timeout)
 	if a.core.beginStop() {
-		patience = stopPatience
+		patience = max(stopPatience, patience)
 	}
 	a.notify(a.deps.Notifier.Stopping)
 	a.notify(func() error { return a.deps.Notifier.ExtendTimeout(patience + 5*time.Second) })

@@ -22,6 +22,7 @@ func check(ctx context.Context, cfg *config.Config, names []string) (*cli.CheckR
 		return nil, err
 	}
 	defer func() { _ = router.Close() }()
+	label(router, cfg.Labels())
 	if err := checkProbes(cfg); err != nil {
 		return nil, err
 	}
@@ -61,7 +62,8 @@ func checkService(ctx context.Context, sc *config.Service, out *cli.CheckedServi
 		return // checkProbes has found that they can be made
 	}
 	results := checks.Once(ctx, probes)
-	out.Outcome = evaluate(sc, results)
+	status := func(i int) checks.Status { return results[i].Status() }
+	out.Outcome, out.Soft = evaluate(sc, status), evaluateSoft(sc, status)
 	records := checkRecords(*sc)
 	for i, res := range results {
 		k := records[i]

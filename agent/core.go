@@ -20,12 +20,14 @@ const saveEvery = 30 * time.Second
 
 // A core owns all state of the agent: rounds, readings and orders come in as method calls, each of
 // which works to its end under one lock and publishes one Snapshot. It acts on nothing itself: what
-// ought to be goes to want, what is to be kept to save, what happened to log, none of which block.
+// ought to be goes to want, what is to be kept to save, what is to be looked at to examine, what happened
+// to log, none of which block.
 type core struct {
-	want  func(reconcile.Desired)
-	save  func()
-	log   func(state.Event)
-	store *state.Store
+	want    func(reconcile.Desired)
+	save    func()
+	examine func()
+	log     func(state.Event)
+	store   *state.Store
 
 	mu       sync.Mutex
 	cfg      *config.Config
@@ -33,16 +35,18 @@ type core struct {
 	services map[string]*service
 	seen     map[netip.Prefix]*prefix
 	desired  reconcile.Desired
-	problems map[string]string // by what they are about
-	current  bool              // the last reading is measured against what is wanted now
-	dirty    bool              // the state file lacks something
+	labels   map[netip.Prefix]routers.Label // of all managed prefixes
+	problems map[string]string              // by what they are about
+	found    map[string]bool                // the findings that were told and still stand
+	current  bool                           // the last reading is measured against what is wanted now
+	dirty    bool                           // the state file lacks something
 	saved    time.Time
 }
 
 // newCore gives a core for cfg. It does nothing until start.
 func newCore(cfg *config.Config, head state.Snapshot, store *state.Store) *core {
-	c := &core{cfg: cfg, head: head, store: store, services: map[string]*service{}, seen: map[netip.Prefix]*prefix{},
-		problems: map[string]string{}}
+	c := &core{examine: func() {}, cfg: cfg, head: head, store: store, services: map[string]*service{}, seen: map[netip.Prefix]*prefix{},
+		labels: cfg.Labels(), problems: map[string]string{}, found: map[string]bool{}}
 	for _, sc := range cfg.Services {
 		c.services[sc.Name] = newService(sc)
 	}
@@ -173,7 +177,8 @@ func (c *core) toSave() state.Saved {
 	defer c.mu.Unlock()
 	s := state.Saved{Place: place(c.cfg.Router), Services: map[string]state.SavedService{}, Events: c.store.Events(0)}
 	for name, sv := range c.services {
-		s.Services[name] = state.SavedService{Prefixes: slices.Clone(sv.managed()), State: sv.st, Unrisen: sv.unrisen, Drain: sv.drain}
+		s.Services[name] = state.SavedService{Prefixes: slices.Clone(sv.managed()), Symbols: c.symbolsOf(sv), State: sv.st, Soft: sv.soft,
+			Unrisen: sv.unrisen, Drain: sv.drain}
 	}
 	return s
 }

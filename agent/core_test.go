@@ -57,12 +57,20 @@ func (b *bench) round(err error) time.Duration {
 }
 
 // reads lets a reading come in that says stage of each managed prefix.
-func (b *bench) reads(stage routers.Stage) {
-	r := reconcile.Report{Time: time.Now(), Desired: b.desired}
-	for p := range b.desired {
-		r.Observations = append(r.Observations, routers.Observation{Prefix: p, Stage: stage})
+func (b *bench) reads(stage routers.Stage) { b.readsAs(routers.Observation{Stage: stage}) }
+
+// readsAs lets a reading come in that says the same of each managed prefix.
+func (b *bench) readsAs(o routers.Observation) {
+	var os []routers.Observation
+	for o.Prefix = range b.desired {
+		os = append(os, o)
 	}
-	b.onReport(r)
+	b.onReport(b.reading(os...))
+}
+
+// reading gives a report of a reading that came to os.
+func (b *bench) reading(os ...routers.Observation) reconcile.Report {
+	return reconcile.Report{Time: time.Now(), Desired: b.desired, Router: "fake", Goal: routers.Advertised, Observations: os}
 }
 
 func (b *bench) wanted(t *testing.T, p netip.Prefix, want routers.Want) {
@@ -234,8 +242,8 @@ func TestStopWithdrawsWhatItShould(t *testing.T) {
 		left("nothing read yet", vip)
 		b.reads(routers.Unknown)
 		left("the table cannot be read", vip)
-		old := reconcile.Report{Desired: b.desired, Observations: []routers.Observation{{Prefix: vip, Stage: routers.Absent}},
-			Outstanding: map[netip.Prefix]reconcile.Outstanding{vip: {Doing: reconcile.Withdrawing}}}
+		old := b.reading(routers.Observation{Prefix: vip, Stage: routers.Absent})
+		old.Outstanding = map[netip.Prefix]reconcile.Outstanding{vip: {Doing: reconcile.Withdrawing}}
 		b.onReport(old)
 		left("absent, but the withdraw is still under way", vip)
 		b.reads(routers.Absent)

@@ -43,9 +43,9 @@ func TestEventsAreTransitions(t *testing.T) {
 			t.Errorf("the failure told %v, want %v", kinds, want)
 		}
 		for range 100 {
-			b.onReport(reconcile.Report{Time: time.Now(), ReadErr: errors.New("ospfd: refused"),
-				Observations: []routers.Observation{{Prefix: vip}},
-				Outstanding:  map[netip.Prefix]reconcile.Outstanding{vip: {Err: errors.New("no answer")}}})
+			r := b.reading(routers.Observation{Prefix: vip})
+			r.ReadErr, r.Outstanding = errors.New("ospfd: refused"), map[netip.Prefix]reconcile.Outstanding{vip: {Err: errors.New("no answer")}}
+			b.onReport(r)
 		}
 		var last []string
 		for _, e := range b.store.Events(0)[steady+3:] {
@@ -96,8 +96,7 @@ func TestBrokenIsToldAsDrift(t *testing.T) {
 		before := len(b.store.Events(0))
 		for _, broken := range []bool{true, true, false} {
 			time.Sleep(5 * time.Millisecond)
-			b.onReport(reconcile.Report{Time: time.Now(), Desired: b.desired,
-				Observations: []routers.Observation{{Prefix: vip, Stage: routers.Advertised, Broken: broken}}})
+			b.readsAs(routers.Observation{Stage: routers.Advertised, Broken: broken})
 		}
 		var got []string
 		for _, e := range b.store.Events(0)[before:] {

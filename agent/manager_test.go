@@ -77,7 +77,7 @@ func (m *manager) until(t *testing.T, begins string, n int) {
 func TestServiceManager(t *testing.T) {
 	nd, err := lab.Open(t).Node("apu01")
 	must(t, err)
-	path, err := program()
+	path, err := built()
 	must(t, err)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "vouch.toml")

@@ -24,8 +24,8 @@ import (
 // full when something is broken.
 const patience = 60 * time.Second
 
-// program builds vouch once for all tests and gives its path.
-var program = sync.OnceValues(func() (string, error) {
+// built builds vouch once for all tests and gives its path.
+var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "vouch-test-")
 	if err != nil {
 		return "", err
@@ -40,7 +40,7 @@ var program = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := program(); err == nil {
+	if path, err := built(); err == nil {
 		_ = os.RemoveAll(filepath.Dir(path))
 	}
 	os.Exit(code)
@@ -106,7 +106,7 @@ func (s *sidecar) write(text string) {
 
 func (s *sidecar) start() {
 	s.t.Helper()
-	path, err := program()
+	path, err := built()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func (s *sidecar) start() {
 // vouch runs a command of vouch on the node and gives what it printed and its exit status.
 func (s *sidecar) vouch(args ...string) (string, int) {
 	s.t.Helper()
-	path, err := program()
+	path, err := built()
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -47,10 +47,26 @@ func (c *core) onReport(r reconcile.Report) {
 	c.settle(time.Now())
 }
 
+// onRouter takes in what the router calls itself, and how far it can tell that a prefix has come: both
+// may be found out by reading, and become others when another daemon is found.
+func (c *core) onRouter(r reconcile.Report, first bool) {
+	rt := &c.head.Router
+	old := rt.Name
+	rt.Name, rt.Goal = r.Router, r.Goal
+	if first || rt.Name == old {
+		return
+	}
+	c.event(state.Event{Level: "info", Kind: state.KindRouter, Reason: "changed", Text: fmt.Sprintf("%s (was %s)", rt.Name, old)})
+	if r.ReadErr == nil {
+		c.examine()
+	}
+}
+
 // onRead tells when the routing daemon went or came back.
 func (c *core) onRead(r reconcile.Report) {
 	rt := &c.head.Router
 	first := rt.Since.IsZero()
+	c.onRouter(r, first)
 	ok, text := r.ReadErr == nil, ""
 	if !ok {
 		text = state.Clean(r.ReadErr.Error())
@@ -67,6 +83,9 @@ func (c *core) onRead(r reconcile.Report) {
 		return
 	}
 	rt.OK, rt.Error, rt.Since = ok, text, r.Time
+	if ok {
+		c.examine()
+	}
 	switch {
 	case !ok:
 		c.event(state.Event{Level: "error", Kind: state.KindRouter, Reason: "unreadable", Text: rt.Name + " cannot be read: " + text})
@@ -77,14 +96,14 @@ func (c *core) onRead(r reconcile.Report) {
 	}
 }
 
-// onObservation updates one prefix and tells when it came to another stage, or to stand on nothing.
+// onObservation updates one prefix and tells when it came to another stage or way, or to stand on nothing.
 func (c *core) onObservation(ps *prefix, o routers.Observation, now time.Time) {
 	old := ps.Observation
 	ps.Observation = o
 	if o.Stage != routers.Unknown {
 		ps.read = now
 	}
-	if !ps.since.IsZero() && old.Stage == o.Stage && old.Broken == o.Broken {
+	if !ps.since.IsZero() && old.Stage == o.Stage && old.Broken == o.Broken && old.Degraded == o.Degraded {
 		return
 	}
 	first := ps.since.IsZero()
@@ -116,28 +135,38 @@ func (c *core) stageText(ps *prefix, old routers.Observation, first bool, now ti
 		text += fmt.Sprintf(", %s after it was to be %s", after(ps.wantSince), ps.want)
 	case !met && ps.arrived && ps.drifted.IsZero():
 		ps.drifted = now
-		return "warn", text + fmt.Sprintf(", changed by something else than vouch; it ought to be %s", ps.want)
+		return "warn", text + ", changed by something else than vouch; " + oughtText(ps)
 	}
 	return "info", text
 }
 
-// standing names the stage, and says when it stands on nothing.
-func standing(o routers.Observation) string {
-	if o.Broken {
-		return "broken, though " + o.Stage.String()
+// oughtText says what ps ought to be; where only the way is wrong, which one it is.
+func oughtText(ps *prefix) string {
+	there := ps.Stage >= routers.Configured && !ps.Broken
+	switch {
+	case there && ps.want == routers.Degraded && !ps.Degraded:
+		return "it is announced as usual though it ought to be degraded"
+	case there && ps.want == routers.Announced && ps.Degraded:
+		return "it is degraded though it ought to be announced as usual"
 	}
-	return o.Stage.String()
+	return "it ought to be " + ps.want.String()
+}
+
+// standing names the stage and the way, and says when it stands on nothing.
+func standing(o routers.Observation) string {
+	text := o.Stage.String()
+	if o.Degraded {
+		text += ", degraded"
+	}
+	if o.Broken {
+		text = "broken, though " + text
+	}
+	return text
 }
 
 // met tells whether ps was read as it ought to be.
 func (c *core) met(ps *prefix) bool {
-	switch ps.want {
-	case routers.Announced:
-		return ps.Stage >= c.head.Router.Goal && !ps.Broken
-	case routers.Withdrawn:
-		return ps.Stage == routers.Absent
-	}
-	return true
+	return reconcile.Met(ps.want, ps.Observation, c.head.Router.Goal)
 }
 
 // onOutstanding tells once that a change did not take, once for each new cause, and once that it is
@@ -149,7 +178,7 @@ func (c *core) onOutstanding(ps *prefix, all map[netip.Prefix]reconcile.Outstand
 		if ps.told != nil {
 			ps.told = nil
 			c.event(state.Event{Level: "info", Kind: state.KindSettled, Service: c.ownerOf(p), Prefix: p.String(),
-				Text: fmt.Sprintf("is %s, as it ought to be", ps.Stage)})
+				Text: fmt.Sprintf("is %s, as it ought to be", standing(ps.Observation))})
 		}
 		return
 	}

@@ -28,6 +28,7 @@ func (a *Agent) reload(work context.Context) {
 		a.core.onReloadRefused(err)
 		return
 	}
+	label(a.router, cfg.Labels())
 	stop, start := a.core.onReload(cfg)
 	a.runners.stop(stop...)
 	for _, s := range start {
@@ -49,6 +50,10 @@ func fixed(d config.Changes, file string) error {
 		if t.differs {
 			errs = append(errs, fmt.Errorf("%s: [%s] is not the same, and is read only at start: %s", file, t.name, t.wayOut))
 		}
+	}
+	if len(d.Symbols) > 0 {
+		errs = append(errs, fmt.Errorf("%s: %v would go by another symbol in BIRD's configuration, and stay announced by the one it has: "+
+			"drain the services, restart vouch and resume them", file, d.Symbols[0]))
 	}
 	return errors.Join(errs...)
 }
@@ -99,6 +104,8 @@ func (c *core) onReload(cfg *config.Config) (stop []string, start []restart) {
 		c.inheritDrain(c.services[d.Name])
 	}
 	c.releaseLeaving()
+	c.relabel()
+	c.examine()
 	c.problem("reload", "")
 	if len(notes) == 0 {
 		notes = []string{"nothing changed"}

@@ -104,8 +104,9 @@ func TestRemovedPrefixIsSeenOut(t *testing.T) {
 		b.round(nil)
 		b.round(nil)
 		b.onReload(&config.Config{})
-		b.onReport(reconcile.Report{Desired: b.desired, Observations: []routers.Observation{{Prefix: vip, Stage: routers.Absent}},
-			Outstanding: map[netip.Prefix]reconcile.Outstanding{vip: {Doing: reconcile.Withdrawing}}})
+		old := b.reading(routers.Observation{Prefix: vip, Stage: routers.Absent})
+		old.Outstanding = map[netip.Prefix]reconcile.Outstanding{vip: {Doing: reconcile.Withdrawing}}
+		b.onReport(old)
 		b.wanted(t, vip, routers.Withdrawn)
 		b.reads(routers.Absent)
 		if len(b.desired) != 0 {

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"vouch/agent/internal/config"
 	"vouch/agent/internal/health"
 	"vouch/agent/internal/state"
+	"vouch/routers"
 )
 
 // restore takes up what an earlier run left in the state file, before anything is decided.
@@ -23,10 +25,16 @@ func (c *core) restore(l state.Loaded) {
 		}
 		if l.SameBoot {
 			s.leaving = c.unconfigured(saved.Prefixes)
+			for _, p := range s.leaving {
+				c.labels[p] = routers.Label{Service: name, Symbol: saved.Symbols[p]}
+			}
 		}
 		s.drain = saved.Drain
 		if !s.removed {
 			s.st, s.unrisen = saved.State, saved.Unrisen
+			if degradable(&s.cfg) {
+				s.soft = saved.Soft
+			}
 			s.unconfirmed = s.st.Verdict == health.Up
 		}
 		if !s.removed || len(s.leaving) > 0 {
@@ -62,13 +70,21 @@ func (c *core) notePlace(l state.Loaded) {
 	c.event(state.Event{Level: "error", Kind: state.KindRouter, Reason: "changed", Text: text})
 }
 
-// place says in what way and where a router announces prefixes.
+// place says in what way and where a router announces prefixes. The text goes into the state file.
 func place(r config.Router) string {
-	switch r.Method {
-	case "address":
+	switch {
+	case len(r.Up) > 0:
+		return "command " + strings.Join(r.Up, " ")
+	case r.Method == "address" && r.Owner == "frr":
+		return "address on " + r.Interface + " in FRR's configuration"
+	case r.Method == "address":
 		return "address on " + r.Interface
-	case "network":
+	case r.Method == "network":
 		return "network statement in " + r.SocketDir
+	case r.Method == "protocol":
+		return strings.TrimSpace("protocol of BIRD " + r.Symbol)
+	case r.Method == "include":
+		return "include file " + r.Include
 	}
 	return r.Method + " route in " + r.SocketDir
 }

@@ -11,14 +11,16 @@ import (
 	"vouch/agent/internal/systemd"
 )
 
-// Commands gives what the command line needs: the agent itself, and one round of checks without it.
+// Commands gives what the command line needs: the agent itself, one round of checks without it, and a look
+// at what is here.
 func Commands(version string) cli.Deps {
 	return cli.Deps{
 		Version: version,
 		Run: func(ctx context.Context, o cli.RunOptions) error {
 			return run(ctx, version, o)
 		},
-		Check: check,
+		Check:  check,
+		Doctor: doctor,
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"vouch/agent/internal/config"
-	"vouch/agent/internal/health"
 	"vouch/checks"
 )
 
@@ -35,8 +34,7 @@ func (rs *runners) start(ctx context.Context, sc config.Service, generation int)
 	}
 	rs.core.onTargets(sc.Name, generation, probes)
 	beat, forget := rs.beat("service " + sc.Name)
-	r := checks.NewRunner(sc.Name, probes, sc.Health.Interval,
-		func(res []checks.Result) bool { return evaluate(&sc, res) != health.Undecided },
+	r := checks.NewRunner(sc.Name, probes, sc.Health.Interval, settledBy(&sc),
 		func(_ context.Context, round checks.Round) time.Duration {
 			return rs.core.onRound(sc.Name, generation, round)
 		})

@@ -28,7 +28,8 @@ type service struct {
 	unconfirmed bool // up, but not confirmed by rounds since vouch was started or the service resumed
 	confirms    int  // good rounds since then, in a row, that counted
 
-	st     health.State
+	st     health.State // of the checks that can withdraw
+	soft   health.State // of those that can only degrade; zero without any
 	rounds uint64
 	checks []state.Check
 	drain  *decide.Drain
@@ -62,6 +63,20 @@ func (s *service) configure(cfg config.Service) {
 		}
 	}
 	s.cfg, s.checks = cfg, records
+	if !degradable(&cfg) {
+		s.soft = health.State{}
+	}
+}
+
+// verdict is what is shown of the service: degraded when it is up but for the checks that degrade it.
+func (s *service) verdict() health.Verdict { return s.st.Verdict.With(s.soft.Verdict) }
+
+// since tells when the verdict became so.
+func (s *service) since() time.Time {
+	if s.st.Verdict == health.Up && s.soft.Since.After(s.st.Since) {
+		return s.soft.Since
+	}
+	return s.st.Since
 }
 
 // managed gives all prefixes that are this service's, those that are leaving too.
@@ -73,116 +88,47 @@ func (s *service) managed() []netip.Prefix {
 }
 
 // wants says what one prefix ought to be, given what it was last read and wanted to be. An up verdict
-// that is not confirmed keeps what is announced, but announces nothing anew: the service may have died
-// while vouch was away, or while an operator worked on it. A withdraw that was begun is not given up
-// because the prefix has come to a service of which nothing is known yet.
+// that is not confirmed keeps what is announced, but announces nothing anew, nor as usual what is
+// degraded: the service may have died while vouch was away, or while an operator worked on it. A
+// withdraw that was begun is not given up because the prefix has come to a service of which nothing is
+// known yet.
 func (s *service) wants(p netip.Prefix, last prefix) routers.Want {
+	w := s.decision.Want
+	announces, there := w == routers.Announced || w == routers.Degraded, last.Stage >= routers.Configured && !last.Broken
 	switch {
 	case slices.Contains(s.leaving, p):
 		return routers.Withdrawn
-	case s.unconfirmed && s.decision.Want == routers.Announced && last.Stage < routers.Configured:
+	case s.unconfirmed && announces && !there, s.unconfirmed && w == routers.Announced && last.Degraded:
 		return routers.Keep
-	case s.decision.Want == routers.Keep && last.want == routers.Withdrawn && !last.gone():
+	case w == routers.Keep && last.want == routers.Withdrawn && !last.gone():
 		return routers.Withdrawn
 	}
-	return s.decision.Want
+	return w
 }
 
 // input gives all that the decision rests on.
 func (s *service) input() decide.Input {
-	in := decide.Input{Verdict: s.st.Verdict, Stopping: s.stopping, Removed: s.removed, Unrisen: s.unrisen, Unconfirmed: s.unconfirmed,
-		Drain: s.drain, State: s.st, Rules: s.cfg.Health}
+	in := decide.Input{Hard: decide.Side{State: s.st}, Soft: decide.Side{State: s.soft}, Rules: s.cfg.Health, Stopping: s.stopping,
+		Removed: s.removed, Unrisen: s.unrisen, Unconfirmed: s.unconfirmed, Drain: s.drain}
 	for i, c := range s.checks {
 		switch {
-		case !s.cfg.Checks[i].Counts():
-		case c.Status == checks.Failed:
-			in.Failing = append(in.Failing, c.Name+" failed: "+c.Text())
-		case c.Status == checks.Unknown:
-			in.Unknown = append(in.Unknown, c.Name+" unknown: "+c.Text())
+		case s.cfg.Checks[i].Counts():
+			complain(&in.Hard, c)
+		case s.cfg.Checks[i].Degrades():
+			complain(&in.Soft, c)
 		}
 	}
 	return in
 }
 
-// evaluate says what results come to for the service.
-func evaluate(cfg *config.Service, results []checks.Result) health.Outcome {
-	ms := make([]health.Member, len(results))
-	for i, r := range results {
-		ms[i] = health.Member{Group: cfg.Checks[i].Group, Status: r.Status(), Counts: cfg.Checks[i].Counts()}
+// complain enters a check that is not ok.
+func complain(side *decide.Side, c state.Check) {
+	switch c.Status {
+	case checks.Failed:
+		side.Failing = append(side.Failing, c.Name+" failed: "+c.Text())
+	case checks.Unknown:
+		side.Unknown = append(side.Unknown, c.Name+" unknown: "+c.Text())
 	}
-	return health.Evaluate(cfg.Require, cfg.Groups, ms)
-}
-
-// onRound takes in a round of checks and gives the time to the next one.
-func (c *core) onRound(name string, generation int, r checks.Round) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.services[name]
-	if s == nil || s.generation != generation {
-		return time.Second // of a service that was just replaced; its runner is being stopped
-	}
-	for i, res := range r.Results {
-		c.onResult(s, i, res)
-	}
-	s.rounds++
-	outcome, decided := evaluate(&s.cfg, r.Results), r.Start.Add(r.Took)
-	old := s.st
-	s.st = s.cfg.Health.Step(old, decided, outcome)
-	s.confirm(old, decided, outcome)
-	if s.st.Verdict != old.Verdict {
-		c.onVerdict(s, old.Verdict)
-	}
-	next := s.cfg.Health.Next(s.st, outcome)
-	if s.unconfirmed {
-		next = min(next, s.cfg.Health.Fast)
-	}
-	c.settleOne(s, time.Now())
-	return next
-}
-
-// confirm ends what is special about the time before this run's own rounds decide. Only rounds that
-// were counted confirm.
-func (s *service) confirm(old health.State, decided time.Time, o health.Outcome) {
-	switch {
-	case o == health.Bad:
-		s.confirms = 0
-	case o == health.Good && s.st.LastCounted.Equal(decided):
-		s.confirms++
-	}
-	if s.st.Verdict != old.Verdict || s.confirms >= s.cfg.Health.Rise {
-		s.unconfirmed = false
-	}
-	if s.st.Verdict != health.Unknown {
-		s.unrisen = false
-	}
-}
-
-// doubt has an up verdict confirmed anew before it announces anything.
-func (s *service) doubt() {
-	s.unconfirmed, s.confirms = s.st.Verdict == health.Up, 0
-}
-
-func (c *core) onVerdict(s *service, old health.Verdict) {
-	level, why := "info", rounds(s.st.Good, "good")
-	if s.st.Verdict == health.Down {
-		level, why = "warn", rounds(s.st.Bad, "bad")
-		if since := s.st.UnknownSince; !since.IsZero() {
-			why = "undecided for " + s.st.LastRound.Sub(since).Round(time.Millisecond).String()
-		}
-		in := s.input()
-		for _, f := range slices.Concat(in.Failing, in.Unknown) {
-			why += "; " + f
-		}
-	}
-	c.event(state.Event{Level: level, Kind: state.KindVerdict, Service: s.name,
-		Text: fmt.Sprintf("%s (was %s): %s", s.st.Verdict, old, why)})
-}
-
-func rounds(n int, kind string) string {
-	if n == 1 {
-		return "1 " + kind + " round"
-	}
-	return fmt.Sprintf("%d %s rounds in a row", n, kind)
 }
 
 // onNote takes in a result that belongs to no round.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"vouch/agent/internal/state"
+	"vouch/routers"
 )
 
 // Snapshot gives all that is known now, sharing nothing with the core that may still change. It is
@@ -27,9 +28,12 @@ func (c *core) Snapshot() *state.Snapshot {
 }
 
 func (c *core) snapshotOf(s *service) state.Service {
-	out := state.Service{Name: s.name, Verdict: s.st.Verdict, Since: s.st.Since, Good: s.st.Good, Bad: s.st.Bad,
+	out := state.Service{Name: s.name, Verdict: s.verdict(), Since: s.since(), Good: s.st.Good, Bad: s.st.Bad,
 		Rise: s.cfg.Health.Rise, Fall: s.cfg.Health.Fall, Rounds: s.rounds, LastRound: s.st.LastRound, HoldUntil: s.st.HoldUntil,
 		Removed: s.removed, Decision: s.decision, Checks: slices.Clone(s.checks), Prefixes: []state.Prefix{}}
+	if degradable(&s.cfg) {
+		out.Soft = &state.Soft{Verdict: s.soft.Verdict, Since: s.soft.Since, Good: s.soft.Good, Bad: s.soft.Bad, HoldUntil: s.soft.HoldUntil}
+	}
 	if s.drain != nil {
 		d := *s.drain
 		out.Drain = &d
@@ -41,7 +45,7 @@ func (c *core) snapshotOf(s *service) state.Service {
 }
 
 func (ps *prefix) snapshot() state.Prefix {
-	out := state.Prefix{Prefix: ps.Prefix.String(), Want: ps.want, Stage: ps.Stage, Degraded: ps.Degraded, Peers: slices.Clone(ps.Peers), Detail: state.Clean(ps.Detail),
+	out := state.Prefix{Prefix: ps.Prefix.String(), Want: ps.want, Stage: ps.Stage, Degraded: ps.Degraded, Peers: peers(ps.Peers), Detail: state.Clean(ps.Detail),
 		Read: ps.read, Since: ps.since}
 	if o := ps.out; o != nil {
 		out.Diverged, out.Doing, out.Attempts, out.Next = o.Since, o.Doing, o.Attempts, o.Next
@@ -50,4 +54,13 @@ func (ps *prefix) snapshot() state.Prefix {
 		}
 	}
 	return out
+}
+
+// peers gives the peers with texts that are fit to be shown.
+func peers(from []routers.Peer) []routers.Peer {
+	ps := slices.Clone(from)
+	for i := range ps {
+		ps[i].Name, ps[i].Detail = state.Clean(ps[i].Name), state.Clean(ps[i].Detail)
+	}
+	return ps
 }

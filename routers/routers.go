@@ -171,7 +171,8 @@ type Finding struct {
 }
 
 // An Examiner is a Router that can say what would keep its prefixes from being announced or withdrawn, or
-// what would announce them behind its back. It changes nothing, and returns soon after ctx ends.
+// what would announce them behind its back. Examine changes nothing, and returns soon after ctx ends. It may
+// be called concurrently with the other methods, never with itself: it has sessions of its own.
 type Examiner interface {
 	Examine(ctx context.Context, ps []netip.Prefix) []Finding
 }

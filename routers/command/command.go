@@ -89,6 +89,16 @@ func Run(ctx context.Context, s Spec) (Output, error) {
 	return out, nil
 }
 
+// Look gives the path of the program that Run would start for a Spec with this Path. The error wraps the
+// cause and names the program: it is not there, or this process may not run it.
+func Look(path string) (string, error) {
+	found, err := exec.LookPath(path)
+	if err != nil {
+		return "", startError(path, err)
+	}
+	return found, nil
+}
+
 func build(s Spec) *exec.Cmd {
 	c := exec.Command(s.Path, s.Args...)
 	c.Env = append([]string{"PATH=" + cmp.Or(os.Getenv("PATH"), defaultPath), "LANG=C", "LC_ALL=C"}, s.Env...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"vouch/routers"
 )
@@ -17,6 +18,7 @@ type address struct {
 	kernel func(ctx context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error)
 	change func(ctx context.Context, iface string, cs []routers.Change) error
 	pace   *pacer // nil where the protocol carries any number of changes at once
+	worse  *worse // nil: there is no worse way
 }
 
 // observe reads the kernel, and then the protocol's table and zebra side by side. Zebra is asked always:
@@ -47,6 +49,7 @@ func (a address) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 // is no more than configured.
 func (a address) judge(kernel routers.Observation, s sight, rs []route, zerr error) routers.Observation {
 	o := routers.Observation{Prefix: kernel.Prefix, Stage: s.stage, Peers: s.peers, Detail: s.detail}
+	o.Degraded = a.worse != nil && s.stage >= routers.Selected && s.cost == a.worse.cost
 	switch {
 	case kernel.Stage == routers.Unknown:
 		if s.stage < routers.Selected {
@@ -60,6 +63,7 @@ func (a address) judge(kernel routers.Observation, s sight, rs []route, zerr err
 	case s.stage >= routers.Selected && kernel.Stage < routers.Selected:
 		o.Broken, o.Detail = true, join(s.detail, "announced although the address cannot be used: "+kernel.Detail)
 	case s.stage >= routers.Selected:
+		o.Detail = join(s.detail, kernel.Detail)
 	case kernel.Stage == routers.Absent: // an operator's network statement may be left, waiting for the address
 		o.Stage, o.Detail = routers.Absent, join(kernel.Detail, s.detail)
 	case zerr != nil:
@@ -103,8 +107,14 @@ func (a address) place(kernel routers.Observation) string {
 // apply makes the changes that are still to be made, parted as OSPF needs it. One that fails stops
 // none that follow.
 func (a address) apply(ctx context.Context, cs []routers.Change) error {
-	cs, refused := a.able(cs)
-	return routers.Join(refused, a.paced(ctx, cs))
+	cs, unable := a.able(cs)
+	if a.worse == nil {
+		return routers.Join(unable, a.paced(ctx, cs, nil))
+	}
+	k := a.worse.read(ctx, cs)
+	cs, refused := a.worse.able(cs, k)
+	failed := a.paced(ctx, cs, &k)
+	return routers.Join(unable, refused, failed, a.restore(ctx, cs, k))
 }
 
 // able leaves out the announces whose daemon has no socket: nothing is announced into a table that
@@ -113,7 +123,7 @@ func (a address) able(cs []routers.Change) ([]routers.Change, error) {
 	var able []routers.Change
 	var refused []error
 	for _, c := range cs {
-		if c.Want == routers.Announced {
+		if c.Want != routers.Withdrawn {
 			if why := a.absent(c.Prefix); why != "" {
 				refused = append(refused, routers.Errorf(routers.ErrUnavailable, "nothing is announced into a table that cannot be read: %s", why))
 				continue
@@ -124,25 +134,78 @@ func (a address) able(cs []routers.Change) ([]routers.Change, error) {
 	return able, routers.Join(refused...)
 }
 
-func (a address) paced(ctx context.Context, cs []routers.Change) error {
+// paced makes the changes, with the costs that were read, if there are any. The cost of what is not there
+// yet comes before it, so that it is never announced otherwise.
+func (a address) paced(ctx context.Context, cs []routers.Change, k *known) error {
+	do := func(cs []routers.Change) error { return a.make(ctx, cs, k) }
 	if a.pace == nil {
-		return a.change(ctx, a.iface, cs)
+		return do(cs)
 	}
-	ps := make([]netip.Prefix, len(cs))
-	for i, c := range cs {
-		ps[i] = c.Prefix
-	}
-	have, err := a.kernel(ctx, a.iface, ps)
+	have, err := a.kernel(ctx, a.iface, prefixes(cs))
 	if err != nil {
-		return a.change(ctx, a.iface, cs)
+		return do(cs)
+	}
+	if k != nil {
+		for i := range have {
+			have[i].Degraded = k.now(cs[i].Prefix) == a.worse.cost
+		}
+		_ = a.worse.set(ctx, coming(cs, have), k) // what failed is tried again by make, which tells
 	}
 	now, later := plan(pending(cs, have), a.pace.holds, func(c routers.Change) bool {
 		return len(a.pace.young(ctx, []routers.Change{c})) > 0
 	})
-	failed := a.change(ctx, a.iface, now)
+	failed := do(now)
 	if err := ctx.Err(); err != nil && len(later) > 0 { // what was kept back before may not be made yet, and stays so
 		return routers.Join(failed, err)
 	}
 	a.pace.hold(now, later)
-	return routers.Join(failed, a.pace.release(ctx, func(cs []routers.Change) error { return a.change(ctx, a.iface, cs) }))
+	return routers.Join(failed, a.pace.release(ctx, do))
+}
+
+// coming gives the changes that announce what is not there.
+func coming(cs []routers.Change, have []routers.Observation) []routers.Change {
+	var out []routers.Change
+	for i, c := range cs {
+		if c.Want != routers.Withdrawn && have[i].Stage < routers.Selected {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// make sets the costs and then changes the addresses. An address whose cost could not be set stays as it is.
+func (a address) make(ctx context.Context, cs []routers.Change, k *known) error {
+	var failed error
+	if k != nil {
+		if failed = a.worse.set(ctx, cs, k); failed != nil {
+			cs = slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool { return c.Want == routers.Degraded })
+		}
+	}
+	plain := slices.Clone(cs)
+	for i := range plain {
+		if plain[i].Want == routers.Degraded {
+			plain[i].Want = routers.Announced
+		}
+	}
+	return routers.Join(failed, a.change(ctx, a.iface, plain))
+}
+
+// restore removes the costs of what was withdrawn.
+func (a address) restore(ctx context.Context, cs []routers.Change, k known) error {
+	withdrawn := slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool {
+		return c.Want != routers.Withdrawn || k.now(c.Prefix) != a.worse.cost
+	})
+	if len(withdrawn) == 0 || ctx.Err() != nil {
+		return nil
+	}
+	have, err := a.kernel(ctx, a.iface, prefixes(withdrawn))
+	if err != nil {
+		return err
+	}
+	for i, o := range have {
+		if o.Stage != routers.Absent {
+			withdrawn[i].Want = routers.Keep
+		}
+	}
+	return a.worse.restore(ctx, slices.DeleteFunc(withdrawn, func(c routers.Change) bool { return c.Want == routers.Keep }), k)
 }

@@ -152,7 +152,7 @@ func TestApplyStaticMgmtd(t *testing.T) {
 	if err := os.WriteFile(vty.Path(dir, "mgmtd"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	checkApply(t, recording(t, "zebra-absent"), Options{Method: MethodStatic, SocketDir: dir}, announce(s4),
+	checkApply(t, recording(t, "10.3/zebra-absent", "10.3/mgmtd-empty"), Options{Method: MethodStatic, SocketDir: dir}, announce(s4),
 		[]string{"mgmtd: configure terminal: ip route 10.53.54.1/32 blackhole"}, nil)
 }
 
@@ -235,52 +235,69 @@ router bgp 65003 view blue
 	}
 }
 
-// Our route is a blackhole of the usual distance; with another it is somebody else's.
+// Our route is a blackhole of the usual distance, with our tag or none; with another it is somebody else's.
 func TestReadTable(t *testing.T) {
+	hole, via := nexthop{Blackhole: true}, nexthop{Interface: "eth0"}
+	static1 := func(selected bool, distance int, tag uint32, nexthops ...nexthop) route {
+		return route{Protocol: "static", Selected: selected, Distance: distance, Tag: tag, Nexthops: nexthops}
+	}
 	for name, c := range map[string]struct {
 		rs   []route
 		want routing
 	}{
-		"ours":       {[]route{{"static", true, 1, []nexthop{{Blackhole: true}}}}, routing{ours: true, selected: true, winner: "static"}},
-		"distance":   {[]route{{"static", true, 200, []nexthop{{Blackhole: true}}}}, routing{foreign: true, winner: "static"}},
-		"both":       {[]route{{"static", true, 1, []nexthop{{Blackhole: true}}}, {"static", false, 200, []nexthop{{Interface: "eth0"}}}}, routing{ours: true, selected: true, foreign: true, winner: "static"}},
-		"joined":     {[]route{{"static", true, 1, []nexthop{{Interface: "eth0"}, {Blackhole: true}}}}, routing{ours: true, selected: true, foreign: true, winner: "static"}},
-		"another's":  {[]route{{"static", true, 1, []nexthop{{Interface: "eth0"}}}}, routing{foreign: true, winner: "static"}},
-		"not static": {[]route{{"bgp", true, 20, []nexthop{{Blackhole: true}}}}, routing{winner: "bgp"}},
+		"ours":          {[]route{static1(true, 1, 0, hole)}, routing{ours: true, selected: true, winner: "static"}},
+		"tagged":        {[]route{static1(true, 1, 66, hole)}, routing{ours: true, selected: true, tag: 66, winner: "static"}},
+		"another's tag": {[]route{static1(true, 1, 5, hole)}, routing{foreign: true, winner: "static"}},
+		"distance":      {[]route{static1(true, 200, 0, hole)}, routing{foreign: true, winner: "static"}},
+		"both":          {[]route{static1(true, 1, 0, hole), static1(false, 200, 0, via)}, routing{ours: true, selected: true, foreign: true, winner: "static"}},
+		"joined":        {[]route{static1(true, 1, 0, via, hole)}, routing{ours: true, selected: true, foreign: true, winner: "static"}},
+		"another's":     {[]route{static1(true, 1, 0, via)}, routing{foreign: true, winner: "static"}},
+		"not static":    {[]route{{Protocol: "bgp", Selected: true, Distance: 20, Nexthops: []nexthop{hole}}}, routing{winner: "bgp"}},
 	} {
 		var got routing
-		if got.readTable(c.rs); got != c.want {
+		if (static{tag: 66}).readTable(&got, c.rs); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
 }
 
 func TestParseStatics(t *testing.T) {
-	ours, foreign := parseStatics(`ip route 10.53.54.1/32 blackhole
+	got := static{tag: 66}.parse(`ip route 10.53.54.1/32 blackhole
 ip route 10.53.54.2/32 Null0
 ip route 10.53.54.3/32 blackhole 200
 ip route 10.53.54.4/32 10.0.0.1
 ip route 10.53.54.5/32
+ip route 10.53.54.6/32 blackhole tag 66
+ip route 10.53.54.7/32 blackhole tag 5
+ip route 10.53.54.8/32 reject
 ipv6 route 2001:DB8:54:0::1/128 blackhole
 vrf red
  ip route 10.53.54.9/32 blackhole
 exit-vrf
 ip prefix-list X permit 10.0.0.0/8
 `)
-	if len(ours) != 3 || !ours[s4] || !ours[s6] || !ours[netip.MustParsePrefix("10.53.54.2/32")] {
-		t.Errorf("ours %v", ours)
+	ours, kin, other := routing{stated: true}, routing{foreign: true, kin: true}, routing{foreign: true}
+	want := map[string]routing{
+		"10.53.54.1/32": ours, "10.53.54.2/32": ours, "10.53.54.6/32": ours, "2001:db8:54::1/128": ours,
+		"10.53.54.3/32": kin, "10.53.54.7/32": kin, "10.53.54.8/32": kin, "10.53.54.4/32": other,
 	}
-	if len(foreign) != 2 || !foreign[netip.MustParsePrefix("10.53.54.3/32")] || !foreign[netip.MustParsePrefix("10.53.54.4/32")] {
-		t.Errorf("foreign %v", foreign)
+	for p, r := range got {
+		if want[p.String()] != r {
+			t.Errorf("%s: %+v, want %+v", p, r, want[p.String()])
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d routes, want %d", len(got), len(want))
 	}
 }
 
 func TestStrings(t *testing.T) {
 	for want, o := range map[string]Options{
-		"frr (address on lo, ospf)":     {},
-		"frr (address on anycast, bgp)": {Protocol: ProtocolBGP, Interface: "anycast"},
-		"frr (network, bgp)":            {Method: MethodNetwork},
-		"frr (static, ospf)":            {Method: MethodStatic},
+		"frr (address on lo, ospf)":        {},
+		"frr (address on anycast, bgp)":    {Protocol: ProtocolBGP, Interface: "anycast"},
+		"frr (network, bgp)":               {Method: MethodNetwork},
+		"frr (static, ospf)":               {Method: MethodStatic},
+		"frr (address on lo by frr, ospf)": {Owner: OwnerFRR},
 	} {
 		r := New(o)
 		if r.String() != want || r.Goal() != routers.Advertised || r.Close() != nil {

@@ -70,10 +70,11 @@ func showBGP(p netip.Prefix) string {
 
 // view asks for each prefix, all in one session. When one answer cannot be read the others still count.
 func (b bgp) view(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix]sight, error) {
-	commands := make([]string, len(ps))
+	commands := make([]string, len(ps), len(ps)+2)
 	for i, p := range ps {
 		commands[i] = showBGP(p)
 	}
+	commands = append(commands, showSummary("ipv4"), showSummary("ipv6"))
 	replies, err := ask(ctx, b.talk, "bgpd", commands...)
 	sights := make(map[netip.Prefix]sight, len(ps))
 	if err != nil {
@@ -82,8 +83,14 @@ func (b bgp) view(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix]sigh
 		}
 		return sights, err
 	}
+	var v4, v6 bgpSummary // who is not sent a prefix is told where it can be
+	_, _ = decode(replies[len(ps)].Text, &v4), decode(replies[len(ps)+1].Text, &v6)
 	var failed error
 	for i, p := range ps {
+		neighbours := v6
+		if isIPv4(p) {
+			neighbours = v4
+		}
 		entry, err := parseBGP(replies[i].Text, p)
 		if err != nil {
 			err = fmt.Errorf("bgpd: %s: %w", p, err)
@@ -93,7 +100,7 @@ func (b bgp) view(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix]sigh
 			sights[p] = sight{detail: err.Error()}
 			continue
 		}
-		sights[p] = b.judge(entry)
+		sights[p] = b.judge(entry, neighbours)
 	}
 	return sights, failed
 }
@@ -130,7 +137,7 @@ func pathless(text string) error {
 
 // judge says how far this router's own path has come. Whom the prefix was sent to counts only when
 // that path is the best: otherwise it is another's path that was sent.
-func (b bgp) judge(e bgpEntry) sight {
+func (b bgp) judge(e bgpEntry, neighbours bgpSummary) sight {
 	i := slices.IndexFunc(e.Paths, b.ours)
 	if i < 0 {
 		return sight{stage: routers.Absent, detail: others(e.Paths)}
@@ -143,9 +150,10 @@ func (b bgp) judge(e bgpEntry) sight {
 	case !bool(p.BestPath):
 		return sight{stage: routers.Configured, detail: "another path is better: " + others(e.Paths)}
 	}
-	s := sight{stage: routers.Selected, peers: advertisedTo(slices.Sorted(maps.Keys(e.AdvertisedTo)))}
-	if len(s.peers) < b.minPeers {
-		s.detail = fmt.Sprintf("sent to %d established peers, at least %d wanted", len(s.peers), b.minPeers)
+	sent := slices.Sorted(maps.Keys(e.AdvertisedTo))
+	s := sight{stage: routers.Selected, peers: toPeers(sent, neighbours)}
+	if len(sent) < b.minPeers {
+		s.detail = fmt.Sprintf("sent to %d established peers, at least %d wanted", len(sent), b.minPeers)
 		return s
 	}
 	s.stage = routers.Advertised
@@ -164,18 +172,6 @@ func others(paths []bgpPath) string {
 		return ""
 	}
 	return "learned from " + strings.Join(from, ", ")
-}
-
-// running reads the daemon's configuration as it runs.
-func running(ctx context.Context, talk talker, daemon string) (string, error) {
-	replies, err := ask(ctx, talk, daemon, "show running-config")
-	if err != nil {
-		return "", err
-	}
-	if !strings.Contains(replies[0].Text, "frr version") {
-		return "", routers.Errorf(routers.ErrUnavailable, "%s: show running-config: not a configuration: %s", daemon, excerpt(replies[0].Text))
-	}
-	return replies[0].Text, nil
 }
 
 // advertisedTo makes peers of the names of those that have the prefix.

@@ -1,11 +1,12 @@
 // Package frr drives FRR: it has a prefix announced by OSPF or BGP, or not, and reads FRR's own tables
-// to tell how far the prefix has come. It was made on FRR 8.4.4; what is said of 10.3 was read there.
+// to tell how far the prefix has come. It was made on FRR 8.4.4 and 10.3.
 //
-// A method is the way to announce:
+// A method is the way to announce, and has a way to announce worse:
 //
-//   - address: the host prefix is put on an interface by netlink, and OSPF or BGP takes it from there.
-//   - network: a BGP network statement.
-//   - static: a static blackhole route, which OSPF or BGP redistributes.
+//   - address: the host prefix is put on an interface, by netlink or by FRR itself, and OSPF or BGP takes
+//     it from there. Worse: by OSPF with a cost of its own.
+//   - network: a BGP network statement. Worse: with a route-map.
+//   - static: a static blackhole route, which OSPF or BGP redistributes. Worse: with a tag.
 //
 // Nothing is ever saved: FRR's configuration files stay the operator's.
 package frr
@@ -60,11 +61,17 @@ type Options struct {
 	Owner string
 	// Degraded says what a degraded prefix gets; what is left zero is not set.
 	Degraded Degraded
+	// ConfigDir is where FRR's saved configuration is looked for by Examine; default /etc/frr, and below it
+	// the name of the path space that SocketDir has below /run/frr.
+	ConfigDir string
 }
 
 // Degraded is how a degraded prefix is announced, by method and protocol.
 type Degraded struct {
-	Cost     int    // address with ospf: `ip ospf cost` of the interface, and so of all its prefixes; 1 to 65535
+	// Cost, with method address and ospf: 1 to 65535. An IPv4 address has a cost of its own (`ip ospf cost
+	// N ADDRESS`), so that the interface's stays the operator's. OSPFv3 knows but one for the interface,
+	// and so for all its IPv6 prefixes.
+	Cost     int
 	RouteMap string // network: the statement's route-map
 	Tag      uint32 // static: the route's tag, for the operator's route-map of the redistribution
 }
@@ -80,9 +87,34 @@ func (o Options) withDefaults() Options {
 	o.Owner = cmp.Or(o.Owner, OwnerKernel)
 	o.SocketDir = cmp.Or(o.SocketDir, "/run/frr")
 	o.Vtysh = cmp.Or(o.Vtysh, "vtysh")
+	o.ConfigDir = cmp.Or(o.ConfigDir, configDir(o.SocketDir))
 	o.MinPeers = max(o.MinPeers, 1)
 	o.Timeout = cmp.Or(o.Timeout, time.Second)
 	return o
+}
+
+// lacks says why there is no worse way to announce, with the way out; empty: there is one.
+func (o Options) lacks() string {
+	switch {
+	case o.Method == MethodNetwork && o.Degraded.RouteMap == "":
+		return "set route_map in [router.degraded]"
+	case o.Method == MethodStatic && o.Degraded.Tag == 0:
+		return "set tag in [router.degraded]"
+	case o.Method == MethodAddress && o.Protocol == ProtocolBGP:
+		return "an address has none by bgp: use method network, with route_map in [router.degraded]"
+	case o.Method == MethodAddress && o.Degraded.Cost == 0:
+		return "set cost in [router.degraded]"
+	}
+	return ""
+}
+
+// configurer is the daemon that takes what is zebra's or staticd's to configure: mgmtd where there is one
+// (FRR 10.3), and before that these themselves.
+func (o Options) configurer(daemon string) string {
+	if _, err := os.Stat(vty.Path(o.SocketDir, "mgmtd")); err == nil {
+		return "mgmtd"
+	}
+	return daemon
 }
 
 // noSocket says that the daemon which would announce p has no socket, and is empty when there is one. A
@@ -117,6 +149,7 @@ type sight struct {
 	peers  []routers.Peer
 	detail string
 	stale  string // announced from an address: the way out when that is gone
+	cost   int    // announced by ospf
 }
 
 // Router is the driver. It holds its options, and which changes a broken-off Apply kept back since when:
@@ -126,7 +159,10 @@ type Router struct {
 	method  method
 }
 
-var _ routers.Watcher = (*Router)(nil)
+var (
+	_ routers.Watcher  = (*Router)(nil)
+	_ routers.Examiner = (*Router)(nil)
+)
 
 // New makes a driver; it connects to nothing yet.
 func New(o Options) *Router {
@@ -146,11 +182,18 @@ func newRouter(o Options, talk talker) *Router {
 	}
 	switch o.Method {
 	case MethodNetwork:
-		r.method = network{talk, bgp{talk, o.MinPeers, bgpPath.stated}.view, rtnl.Addresses}
+		r.method = network{talk, bgp{talk, o.MinPeers, bgpPath.stated}.view, rtnl.Addresses, o.Degraded.RouteMap}
 	case MethodStatic:
-		r.method = static{talk, table, o.SocketDir, pace}
+		r.method = static{talk, table, func() string { return o.configurer("staticd") }, o.Degraded.Tag, pace}
 	default:
-		r.method = address{o.Interface, talk, table, o.noSocket, rtnl.ObserveAddresses, rtnl.ChangeAddresses, pace}
+		a := address{iface: o.Interface, talk: talk, table: table, absent: o.noSocket, kernel: rtnl.ObserveAddresses, change: rtnl.ChangeAddresses, pace: pace}
+		if o.Protocol != ProtocolBGP && o.Degraded.Cost > 0 {
+			a.worse = &worse{talk, o.Interface, o.Degraded.Cost}
+		}
+		if o.Owner == OwnerFRR {
+			a = a.ownedBy(owner{talk, func() string { return o.configurer("zebra") }, rtnl.ObserveAddresses, interfaceExists})
+		}
+		r.method = a
 	}
 	return r
 }
@@ -182,7 +225,7 @@ func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
 		return nil
 	}
 	for _, c := range cs {
-		if err := valid(c); err != nil {
+		if err := r.options.valid(c); err != nil {
 			return fmt.Errorf("frr: %w", err)
 		}
 	}
@@ -197,9 +240,11 @@ func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
 }
 
 // valid refuses what would make another command, or another prefix in the table, than was meant.
-func valid(c routers.Change) error {
+func (o Options) valid(c routers.Change) error {
 	switch p := c.Prefix; {
-	case c.Want != routers.Announced && c.Want != routers.Withdrawn:
+	case c.Want == routers.Degraded && o.lacks() != "":
+		return routers.Errorf(routers.ErrRefused, "%s: there is no worse way to announce it: %s", p, o.lacks())
+	case c.Want != routers.Announced && c.Want != routers.Degraded && c.Want != routers.Withdrawn:
 		return fmt.Errorf("%s: %w: no change is called %s", p, routers.ErrRefused, c.Want)
 	case !p.IsValid(), p != p.Masked(), p.Addr().Is4In6():
 		return fmt.Errorf("%s: %w: not a prefix in its usual form, such as 192.0.2.53/32", p, routers.ErrRefused)
@@ -218,12 +263,19 @@ func (r *Router) asWanted(ctx context.Context, cs []routers.Change) bool {
 		return false
 	}
 	for i, c := range cs {
-		if c.Want == routers.Withdrawn && os[i].Stage != routers.Absent ||
-			c.Want == routers.Announced && (os[i].Stage < routers.Configured || os[i].Broken) {
+		if !met(c.Want, os[i]) {
 			return false
 		}
 	}
 	return true
+}
+
+// met tells whether a prefix is there, or not, as wanted, however far it has come.
+func met(w routers.Want, o routers.Observation) bool {
+	if w == routers.Withdrawn {
+		return o.Stage == routers.Absent
+	}
+	return o.Stage >= routers.Configured && !o.Broken && o.Degraded == (w == routers.Degraded)
 }
 
 // Watch wakes for changes in the kernel's tables; see rtnl.Watch. FRR itself gives no hints, so what
@@ -240,7 +292,11 @@ func (r *Router) Close() error { return nil }
 func (r *Router) String() string {
 	o := r.options
 	if _, ok := r.method.(address); ok {
-		return fmt.Sprintf("frr (address on %s, %s)", o.Interface, o.Protocol)
+		by := ""
+		if o.Owner == OwnerFRR {
+			by = " by frr"
+		}
+		return fmt.Sprintf("frr (address on %s%s, %s)", o.Interface, by, o.Protocol)
 	}
 	return fmt.Sprintf("frr (%s, %s)", o.Method, o.Protocol)
 }

@@ -16,6 +16,7 @@ type network struct {
 	talk      talker
 	table     view
 	addresses func(ctx context.Context) ([]rtnl.Address, error)
+	routeMap  string // of a degraded prefix; empty: there is no worse way
 }
 
 // A bgpConfig is what concerns the method in bgpd's configuration as it runs.
@@ -23,6 +24,7 @@ type bgpConfig struct {
 	as         string                  // of the default instance; empty: there is none
 	instances  int                     // with those of VRFs and views
 	statements map[netip.Prefix]string // network statements of the default instance, with their options
+	routeMaps  map[string]bool         // that there are
 }
 
 func (n network) config(ctx context.Context) (bgpConfig, error) {
@@ -39,7 +41,7 @@ func (n network) config(ctx context.Context) (bgpConfig, error) {
 
 // parseBGPConfig reads a running configuration. A block ends where a line is not indented.
 func parseBGPConfig(text string) bgpConfig {
-	c := bgpConfig{statements: map[netip.Prefix]string{}}
+	c := bgpConfig{statements: map[netip.Prefix]string{}, routeMaps: map[string]bool{}}
 	inside, unicast := false, true
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -47,6 +49,9 @@ func parseBGPConfig(text string) bgpConfig {
 		case len(words) == 0:
 		case line[0] != ' ':
 			inside = false
+			if len(words) >= 2 && words[0] == "route-map" {
+				c.routeMaps[words[1]] = true
+			}
 			if len(words) >= 3 && words[0] == "router" && words[1] == "bgp" {
 				c.instances++
 				if inside = !slices.Contains(words, "vrf") && !slices.Contains(words, "view"); inside {
@@ -77,7 +82,7 @@ func (n network) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 	os := make([]routers.Observation, len(ps))
 	for i, p := range ps {
 		options, stated := config.statements[p]
-		os[i] = judgeNetwork(p, sights[p], stated, options, cerr)
+		os[i] = n.judge(p, sights[p], stated, options, cerr)
 		if os[i].Stage >= routers.Selected {
 			os[i].Detail = join(os[i].Detail, home(p, here, herr))
 		}
@@ -98,20 +103,26 @@ func home(p netip.Prefix, here []rtnl.Address, unread error) string {
 	return ""
 }
 
-// judgeNetwork joins what the table and the configuration say. A statement may have no path: when its
-// route-map denies it.
-func judgeNetwork(p netip.Prefix, s sight, stated bool, options string, configErr error) routers.Observation {
+// judge joins what the table and the configuration say. A statement may have no path: when its route-map
+// denies it, or does not exist.
+func (n network) judge(p netip.Prefix, s sight, stated bool, options string, configErr error) routers.Observation {
 	o := routers.Observation{Prefix: p, Stage: s.stage, Peers: s.peers, Detail: s.detail}
+	o.Degraded = stated && n.worse(options)
 	switch {
 	case s.stage == routers.Absent && configErr != nil:
 		o.Stage, o.Detail = routers.Unknown, "no path, but the configuration cannot be read: "+configErr.Error()
 	case s.stage == routers.Absent && stated:
 		o.Stage, o.Detail = routers.Configured, "there is a network statement, but no path for it"
 	}
-	if stated && options != "" {
+	if stated && options != "" && !n.worse(options) {
 		o.Detail = join(o.Detail, fmt.Sprintf("the statement has options (%s), which a withdrawal loses", options))
 	}
 	return o
+}
+
+// worse tells whether a statement's options are those of a degraded prefix.
+func (n network) worse(options string) bool {
+	return n.routeMap != "" && options == "route-map "+n.routeMap
 }
 
 // join puts two details together.
@@ -123,16 +134,17 @@ func join(a, b string) string {
 }
 
 // apply reads the statements first, since to remove one that is not there is refused. What a plain
-// statement is there for already is entered again: a bgpd was seen to forget what it had been told.
+// statement is there for already is entered again: a bgpd was seen to forget what it had been told. A
+// statement entered with a route-map, or without, takes the place of the one before: the prefix is
+// announced all the while (8.4.4, 10.3).
 func (n network) apply(ctx context.Context, cs []routers.Change) error {
 	c, err := n.config(ctx)
 	if err != nil {
 		return err
 	}
-	for _, s := range planNetwork(c, cs) {
-		if e := tell(ctx, n.talk, s); err == nil {
-			err = e
-		}
+	cs, err = n.able(c, cs)
+	for _, s := range n.plan(c, cs) {
+		err = routers.Join(err, tell(ctx, n.talk, s))
 		if ctx.Err() != nil {
 			break
 		}
@@ -140,19 +152,39 @@ func (n network) apply(ctx context.Context, cs []routers.Change) error {
 	return err
 }
 
-// planNetwork gives the sessions that make the changes, withdraws first: one for each family of each.
-func planNetwork(c bgpConfig, cs []routers.Change) []session {
+// able leaves out what cannot be degraded: with a route-map that does not exist bgpd takes the path away.
+func (n network) able(c bgpConfig, cs []routers.Change) ([]routers.Change, error) {
+	var able []routers.Change
+	var refused []error
+	for _, change := range cs {
+		options := c.statements[change.Prefix]
+		switch {
+		case change.Want != routers.Degraded:
+		case !c.routeMaps[n.routeMap]:
+			refused = append(refused, routers.Errorf(routers.ErrRefused, "%s: not degraded, as there is no route-map %s in bgpd, and its path would be lost: make one, such as `route-map %[2]s permit 10`", change.Prefix, n.routeMap))
+			continue
+		case options != "" && !n.worse(options):
+			refused = append(refused, routers.Errorf(routers.ErrRefused, "%s: not degraded, as its network statement has options that are not ours and would be lost (%s): remove them, or the statement", change.Prefix, options))
+			continue
+		}
+		able = append(able, change)
+	}
+	return able, routers.Join(refused...)
+}
+
+// plan gives the sessions that make the changes, withdraws first: one for each family of each.
+func (n network) plan(c bgpConfig, cs []routers.Change) []session {
 	router := "router bgp"
 	if c.instances > 1 { // then FRR wants to be told which
 		router += " " + c.as
 	}
 	var sessions []session
-	for _, want := range []routers.Want{routers.Withdrawn, routers.Announced} {
+	for _, want := range []routers.Want{routers.Withdrawn, routers.Degraded, routers.Announced} {
 		for _, afi := range []string{"ipv4", "ipv6"} {
 			s := session{daemon: "bgpd", enter: []string{"configure terminal", router, "address-family " + afi + " unicast"}}
 			for _, change := range cs {
 				if change.Want == want && change.Prefix.Addr().Is4() == (afi == "ipv4") {
-					s.commands = append(s.commands, statementCommand(c, change)...)
+					s.commands = append(s.commands, n.command(c, change)...)
 				}
 			}
 			if len(s.commands) > 0 {
@@ -163,14 +195,16 @@ func planNetwork(c bgpConfig, cs []routers.Change) []session {
 	return sessions
 }
 
-// statementCommand is the command of one change, or none: for what is not there, and for a statement
-// with options of the operator's, which entering it again would lose.
-func statementCommand(c bgpConfig, change routers.Change) []string {
+// command is the command of one change, or none: for what is not there, and for a statement with options
+// of the operator's, which entering it again would lose.
+func (n network) command(c bgpConfig, change routers.Change) []string {
 	options, stated := c.statements[change.Prefix]
 	switch {
 	case change.Want == routers.Withdrawn && stated:
 		return []string{"no network " + change.Prefix.String()}
-	case change.Want == routers.Announced && options == "":
+	case change.Want == routers.Degraded:
+		return []string{"network " + change.Prefix.String() + " route-map " + n.routeMap}
+	case change.Want == routers.Announced && (options == "" || n.worse(options)):
 		return []string{"network " + change.Prefix.String()}
 	}
 	return nil

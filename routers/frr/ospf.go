@@ -127,7 +127,7 @@ func (db lsdb) sight(p netip.Prefix) sight {
 		}
 		return s
 	}
-	s := sight{stage: routers.Advertised, peers: advertisedTo(db.neighbors), detail: fmt.Sprintf("%s, cost %d", e.kind, e.cost), stale: stale[e.kind]}
+	s := sight{stage: routers.Advertised, peers: advertisedTo(db.neighbors), detail: fmt.Sprintf("%s, cost %d", e.kind, e.cost), stale: stale[e.kind], cost: e.cost}
 	if len(db.neighbors) == 0 {
 		s.stage = routers.Selected
 		s.detail += ", no full neighbour to tell"

@@ -60,8 +60,11 @@ const (
 func pending(cs []routers.Change, have []routers.Observation) []routers.Change {
 	var out []routers.Change
 	for i, c := range cs {
-		there := have[i].Stage >= routers.Selected
-		if c.Want == routers.Withdrawn && have[i].Stage != routers.Absent || c.Want == routers.Announced && !there {
+		asWanted := have[i].Stage == routers.Absent
+		if c.Want != routers.Withdrawn {
+			asWanted = have[i].Stage >= routers.Selected && have[i].Degraded == (c.Want == routers.Degraded)
+		}
+		if !asWanted {
 			out = append(out, c)
 		}
 	}

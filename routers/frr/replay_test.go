@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,23 +23,27 @@ var (
 	p6 = netip.MustParsePrefix("2001:db8:53::53/128")
 	s4 = netip.MustParsePrefix("10.53.54.1/32")
 	s6 = netip.MustParsePrefix("2001:db8:54::1/128")
+
+	p4n = netip.MustParsePrefix("10.53.53.0/24")
 )
 
 // A replay answers with what real daemons were recorded to say. What was not recorded it does not
 // know, as a daemon would say it, and it notes all changes asked for.
 type replay struct {
+	t       *testing.T
 	replies map[string]map[string]vty.Reply // by daemon and command
 	failed  map[string]error                // by daemon
 	hung    string                          // a daemon
 	changes []session
 }
 
-// recording loads files of testdata, each "daemon-state", the later ones before the earlier.
+// recording loads files of testdata, each "daemon-state" of 8.4.4, or "10.3/daemon-state", the later ones
+// before the earlier.
 func recording(t *testing.T, names ...string) *replay {
 	t.Helper()
-	r := &replay{replies: map[string]map[string]vty.Reply{}, failed: map[string]error{}}
+	r := &replay{t: t, replies: map[string]map[string]vty.Reply{}, failed: map[string]error{}}
 	for _, name := range names {
-		daemon, _, _ := strings.Cut(name, "-")
+		daemon, _, _ := strings.Cut(path.Base(name), "-")
 		if r.replies[daemon] == nil {
 			r.replies[daemon] = map[string]vty.Reply{}
 		}
@@ -52,7 +57,10 @@ func recording(t *testing.T, names ...string) *replay {
 // load reads a recording: "> command", "< status", and the text up to the next command.
 func load(t *testing.T, name string) map[string]vty.Reply {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "8.4.4", name))
+	if !strings.Contains(name, "/") {
+		name = "8.4.4/" + name
+	}
+	text, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,6 +145,7 @@ type kernel struct {
 	err     error
 	changes [][]routers.Change
 	without string // the daemon that has no socket
+	gone    bool   // the interface does not exist
 }
 
 func (k *kernel) observe(_ context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error) {
@@ -174,6 +183,13 @@ func on(ps ...netip.Prefix) *kernel {
 		k.stages[p] = routers.Selected
 	}
 	return k
+}
+
+// owned has FRR own the addresses of the kernel, whose changes it then asks for.
+func (r *Router) owned(k *kernel) *Router {
+	a := r.with(k).method.(address)
+	r.method = a.ownedBy(owner{a.talk, func() string { return r.options.configurer("zebra") }, k.observe, func(string) bool { return !k.gone }})
+	return r
 }
 
 // with has the driver use the kernel.

@@ -4,64 +4,62 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 
 	"vouch/routers"
-	"vouch/routers/frr/vty"
 )
 
 // static is the method of static blackhole routes, which OSPF or BGP redistributes.
 type static struct {
-	talk  talker
-	table view
-	dir   string // of the sockets
-	pace  *pacer // nil for bgp
-}
-
-// daemon is who keeps static routes: mgmtd where there is one (FRR 10.3), staticd before.
-func (s static) daemon() string {
-	if _, err := os.Stat(vty.Path(s.dir, "mgmtd")); err == nil {
-		return "mgmtd"
-	}
-	return "staticd"
+	talk   talker
+	table  view
+	daemon func() string // who keeps static routes: mgmtd where there is one (FRR 10.3), staticd before
+	tag    uint32        // of a degraded prefix; 0: there is no worse way
+	pace   *pacer        // nil for bgp
 }
 
 // A routing is what is known of one prefix beside the protocol's table.
 type routing struct {
 	ours     bool   // our blackhole is in zebra's table
 	selected bool   // and zebra selected it
+	tag      uint32 // and has this tag
 	stated   bool   // it is in the configuration
 	foreign  bool   // there is a static route that is not ours
+	kin      bool   // which is one that our removal would take away
 	winner   string // the protocol of the route that zebra selected
 }
 
-// An operator's own static route for the prefix is one with another next hop, or distance.
+// An operator's own static route for the prefix is one with another next hop, distance or tag.
 const staticDistance = 1
 
-func (r *routing) readTable(rs []route) {
+// known tells whether a tag is of ours.
+func (s static) known(tag uint32) bool { return tag == 0 || tag == s.tag }
+
+func (s static) readTable(r *routing, rs []route) {
 	r.winner = selected(rs)
 	for _, rt := range rs {
 		if rt.Protocol != "static" {
 			continue
 		}
-		if rt.Distance != staticDistance {
+		if rt.Distance != staticDistance || !s.known(rt.Tag) {
 			r.foreign = true
 			continue
 		}
 		for _, n := range rt.Nexthops {
-			r.ours = r.ours || n.Blackhole
+			if n.Blackhole {
+				r.ours, r.tag = true, rt.Tag
+			}
 			r.selected = r.selected || n.Blackhole && rt.Selected
 			r.foreign = r.foreign || !n.Blackhole
 		}
 	}
 }
 
-// parseStatics reads the static routes of the default VRF from a running configuration: those that
-// are exactly ours, and those of others.
-func parseStatics(text string) (ours, foreign map[netip.Prefix]bool) {
-	ours, foreign = map[netip.Prefix]bool{}, map[netip.Prefix]bool{}
+// parse reads the static routes of the default VRF from a running configuration: those that are ours, and
+// those of others.
+func (s static) parse(text string) map[netip.Prefix]routing {
+	found := map[netip.Prefix]routing{}
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
 		if len(words) < 4 || line[0] == ' ' || words[0] != "ip" && words[0] != "ipv6" || words[1] != "route" {
@@ -71,35 +69,52 @@ func parseStatics(text string) (ours, foreign map[netip.Prefix]bool) {
 		if err != nil {
 			continue
 		}
-		rest := strings.Join(words[3:], " ")
-		if rest == "blackhole" || rest == "Null0" {
-			ours[p.Masked()] = true
+		r := found[p.Masked()]
+		if s.own(words[3:]) {
+			r.stated = true
 		} else {
-			foreign[p.Masked()] = true
+			r.foreign = true
+			r.kin = r.kin || slices.Contains([]string{"blackhole", "Null0", "reject"}, words[3])
 		}
+		found[p.Masked()] = r
 	}
-	return ours, foreign
+	return found
 }
 
-// read gathers what zebra and the configuration know. mgmtd (10.3) is not asked for a configuration:
-// there the table alone counts.
+// own tells whether what follows a route's prefix is as we write it.
+func (s static) own(words []string) bool {
+	switch {
+	case words[0] != "blackhole" && words[0] != "Null0":
+		return false
+	case len(words) == 3 && words[1] == "tag":
+		return words[2] == fmt.Sprint(s.tag)
+	}
+	return len(words) == 1
+}
+
+// config reads what is configured.
+func (s static) config(ctx context.Context) (map[netip.Prefix]routing, error) {
+	text, err := running(ctx, s.talk, s.daemon())
+	if err != nil {
+		return nil, err
+	}
+	return s.parse(text), nil
+}
+
+// read gathers what zebra and the configuration know.
 func (s static) read(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix]routing, error) {
 	rs, err := routes(ctx, s.talk, ps)
 	if err != nil {
 		return nil, err
 	}
-	var ours, foreign map[netip.Prefix]bool
-	if d := s.daemon(); d == "staticd" {
-		text, err := running(ctx, s.talk, d)
-		if err != nil {
-			return nil, err
-		}
-		ours, foreign = parseStatics(text)
+	stated, err := s.config(ctx)
+	if err != nil {
+		return nil, err
 	}
 	found := make(map[netip.Prefix]routing, len(ps))
 	for _, p := range ps {
-		r := routing{stated: ours[p], foreign: foreign[p]}
-		r.readTable(rs[p])
+		r := stated[p]
+		s.readTable(&r, rs[p])
 		found[p] = r
 	}
 	return found, nil
@@ -117,6 +132,7 @@ func (s static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obser
 	for i, p := range ps {
 		r, known := found[p]
 		os[i] = judgeStatic(p, sights[p], r, known, rerr)
+		os[i].Degraded = s.tag != 0 && r.ours && r.tag == s.tag
 	}
 	return os, routers.Join(err, rerr)
 }
@@ -176,63 +192,92 @@ func (r routing) why() string {
 	return "the static route is not selected"
 }
 
-// apply asks for the withdraws at once: to remove exactly our route harms nobody else's, and one that
-// is not there is no error. It announces only where there is no static route of somebody else's, with
-// which ours would become one route.
+// apply asks for the withdraws at once: one that is not there is no error. It announces only where there
+// is no static route of somebody else's, with which ours would become one route.
 func (s static) apply(ctx context.Context, cs []routers.Change) error {
-	var withdraw []routers.Change
-	var announce []netip.Prefix
+	var gone, there []routers.Change
 	for _, c := range cs {
 		if c.Want == routers.Withdrawn {
-			withdraw = append(withdraw, c)
+			gone = append(gone, c)
 		} else {
-			announce = append(announce, c.Prefix)
+			there = append(there, c)
 		}
 	}
-	err := s.withdraw(ctx, withdraw)
-	if len(announce) == 0 || ctx.Err() != nil {
+	err := s.withdraw(ctx, gone)
+	if len(there) == 0 || ctx.Err() != nil {
 		return err
 	}
-	return routers.Join(err, s.announce(ctx, announce))
+	return routers.Join(err, s.announce(ctx, there))
 }
 
-// withdraw leaves to the end what OSPF could not carry yet.
+// withdraw removes what is not somebody else's blackhole, which `no ip route P blackhole` takes away too,
+// whatever its distance and tag (8.4.4, 10.3). When the configuration cannot be read it is asked for all
+// the same. It leaves to the end what OSPF could not carry yet.
 func (s static) withdraw(ctx context.Context, cs []routers.Change) error {
-	if s.pace == nil || len(cs) == 0 {
-		return s.remove(ctx, cs)
+	if len(cs) == 0 {
+		return nil
 	}
-	later := s.pace.young(ctx, cs)
-	now := slices.DeleteFunc(cs, func(c routers.Change) bool { return slices.Contains(later, c) })
-	err := s.remove(ctx, now)
-	s.pace.hold(nil, later)
-	return routers.Join(err, s.pace.release(ctx, func(cs []routers.Change) error { return s.remove(ctx, cs) }))
+	stated, unread := s.config(ctx)
+	var able []routers.Change
+	var refused error
+	for _, c := range cs {
+		if r := stated[c.Prefix]; r.kin && !r.stated {
+			refused = routers.Join(refused, routers.Errorf(routers.ErrRefused, "%s: there is a static route for it that is not ours, and is not removed: remove it, or use another method", c.Prefix))
+			continue
+		}
+		able = append(able, c)
+	}
+	return routers.Join(refused, unread, s.paced(ctx, able, able))
 }
 
-func (s static) remove(ctx context.Context, cs []routers.Change) error {
-	q := s.session()
+// paced makes the changes. Those of changing replace an LSA; while that is too young for OSPF to carry
+// another one, they are left to the end.
+func (s static) paced(ctx context.Context, cs, changing []routers.Change) error {
+	do := func(cs []routers.Change) error { return s.tell(ctx, cs) }
+	if s.pace == nil || len(cs) == 0 {
+		return do(cs)
+	}
+	later := s.pace.young(ctx, changing)
+	now := slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool { return slices.Contains(later, c) })
+	err := do(now)
+	s.pace.hold(nil, later)
+	return routers.Join(err, s.pace.release(ctx, do))
+}
+
+// tell gives the daemon a command for each change. A route entered with another tag, or none, takes the
+// place of the one before (8.4.4, 10.3).
+func (s static) tell(ctx context.Context, cs []routers.Change) error {
+	q := session{daemon: s.daemon(), enter: []string{"configure terminal"}}
 	for _, c := range cs {
-		q.commands = append(q.commands, fmt.Sprintf("no %s route %s blackhole", family(c.Prefix), c.Prefix))
+		command := fmt.Sprintf("%s route %s blackhole", family(c.Prefix), c.Prefix)
+		switch c.Want {
+		case routers.Withdrawn:
+			command = "no " + command
+		case routers.Degraded:
+			command += fmt.Sprintf(" tag %d", s.tag)
+		}
+		q.commands = append(q.commands, command)
 	}
 	return tell(ctx, s.talk, q)
 }
 
-func (s static) session() session {
-	return session{daemon: s.daemon(), enter: []string{"configure terminal"}}
-}
-
-func (s static) announce(ctx context.Context, ps []netip.Prefix) error {
-	found, err := s.read(ctx, ps)
+func (s static) announce(ctx context.Context, cs []routers.Change) error {
+	found, err := s.read(ctx, prefixes(cs))
 	if err != nil {
 		return err
 	}
 	var refused error
-	q := s.session()
-	for _, p := range ps {
-		if found[p].foreign {
-			refused = routers.Join(refused, fmt.Errorf("%s: %w: there is a static route for it already that is not our blackhole: remove it, or use another method", p, routers.ErrRefused))
+	var able, retagged []routers.Change
+	for _, c := range cs {
+		r := found[c.Prefix]
+		if r.foreign {
+			refused = routers.Join(refused, fmt.Errorf("%s: %w: there is a static route for it already that is not our blackhole: remove it, or use another method", c.Prefix, routers.ErrRefused))
 			continue
 		}
-		q.commands = append(q.commands, fmt.Sprintf("%s route %s blackhole", family(p), p))
+		able = append(able, c)
+		if r.ours && (r.tag != 0) != (c.Want == routers.Degraded) {
+			retagged = append(retagged, c)
+		}
 	}
-	return routers.Join(tell(ctx, s.talk, q), refused)
+	return routers.Join(s.paced(ctx, able, retagged), refused)
 }

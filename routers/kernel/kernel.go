@@ -35,9 +35,16 @@ func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 }
 
 // Apply puts addresses on the interface or takes them away, withdraws first; when one fails it goes
-// on with the others and joins the errors. What is no /32 or /128 is refused.
+// on with the others and joins the errors. What is no /32 or /128 is refused, and so is a change to
+// degraded: an address has no worse way.
 func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
-	if err := rtnl.ChangeAddresses(ctx, r.iface, cs); err != nil {
+	var no error
+	for _, c := range cs {
+		if c.Want != routers.Announced && c.Want != routers.Withdrawn {
+			no = routers.Join(no, fmt.Errorf("address %s on interface %q: %w: it can be announced and withdrawn, not %s", c.Prefix, r.iface, routers.ErrRefused, c.Want))
+		}
+	}
+	if err := routers.Join(rtnl.ChangeAddresses(ctx, r.iface, cs), no); err != nil {
 		return fmt.Errorf("kernel: %w", err)
 	}
 	return nil

@@ -89,13 +89,15 @@ func TestApplyGoesOnAfterFailure(t *testing.T) {
 		{Prefix: netip.MustParsePrefix("10.53.53.0/24"), Want: routers.Withdrawn},
 		{Prefix: netip.MustParsePrefix("fd53::/64"), Want: routers.Announced},
 		{Prefix: netip.Prefix{}, Want: routers.Announced},
+		{Prefix: netip.MustParsePrefix("::ffff:10.53.53.53/128"), Want: routers.Announced},
+		{Prefix: vip4, Want: routers.Degraded},
 		{Prefix: vip4, Want: routers.Announced},
 		{Prefix: other, Want: routers.Withdrawn},
 	})
 	if !errors.Is(err, routers.ErrRefused) {
 		t.Fatalf("Apply of prefixes that are not host prefixes: %v, want it refused", err)
 	}
-	for _, name := range []string{"10.53.53.0/24", "fd53::/64", "invalid Prefix", "/32", "/128", `"lo"`} {
+	for _, name := range []string{"10.53.53.0/24", "fd53::/64", "invalid Prefix", "::ffff:10.53.53.53/128", "not degraded", "/32", "/128", `"lo"`} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("error %q does not name %q", err, name)
 		}

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,11 +17,14 @@ import (
 // frrPrograms is where Debian and FRR's own packages put the daemons.
 const frrPrograms = "/usr/lib/frr"
 
-// An FRR is a set of FRR daemons on one node, with their own sockets. It was made for FRR 8.4 and
-// knows of mgmtd, which FRR 10 has beside. Its methods may be called concurrently, but not two
-// that start or stop the same daemon.
+// mgmtd takes a part of the configuration in FRR 10, beginning with static routes.
+const mgmtd = "mgmtd"
+
+// An FRR is a set of FRR daemons on one node, with their own sockets. Its methods may be called
+// concurrently, but not two that start or stop the same daemon.
 type FRR struct {
 	node    *Node
+	release Release
 	dir     string
 	daemons []string // in the order of their start
 
@@ -32,13 +32,18 @@ type FRR struct {
 	procs map[string]*Proc
 }
 
-// FRR starts zebra, mgmtd where this FRR has it, and the given daemons, and loads config, which is
-// a whole frr.conf. It returns when every daemon has taken its part of it. Daemons that run
-// already are an error.
+// FRR is FRRFrom with this machine's own FRR.
 func (nd *Node) FRR(ctx context.Context, config string, daemons ...string) (*FRR, error) {
-	f := &FRR{node: nd, dir: filepath.Join(nd.dir, "frr"), procs: map[string]*Proc{}}
-	if _, err := os.Stat(filepath.Join(frrPrograms, "mgmtd")); err == nil {
-		f.daemons = append(f.daemons, "mgmtd")
+	return nd.FRRFrom(ctx, FRRHost, config, daemons...)
+}
+
+// FRRFrom starts zebra, mgmtd where the release has it (FRR 10), and the given daemons, and loads config,
+// which is a whole frr.conf. It returns when every daemon has taken its part of it. Daemons that run
+// already are an error.
+func (nd *Node) FRRFrom(ctx context.Context, r Release, config string, daemons ...string) (*FRR, error) {
+	f := &FRR{node: nd, release: r.orHost(), dir: filepath.Join(nd.dir, "frr"), procs: map[string]*Proc{}}
+	if f.release.has(mgmtd) {
+		f.daemons = append(f.daemons, mgmtd)
 	}
 	f.daemons = append(f.daemons, "zebra")
 	for _, d := range daemons {
@@ -47,34 +52,32 @@ func (nd *Node) FRR(ctx context.Context, config string, daemons ...string) (*FRR
 		}
 	}
 	if err := f.prepare(config); err != nil {
-		return nil, fmt.Errorf("lab: frr of %s: %w", nd.name, err)
+		return nil, fmt.Errorf("lab: %s of %s: %w", r, nd.name, err)
 	}
 	return f, f.Start(ctx)
 }
 
 // prepare makes the directory that FRR's own user may write to, with the configuration.
 func (f *FRR) prepare(config string) error {
-	u, err := user.Lookup("frr")
-	if err != nil {
-		return err
-	}
-	uid, _ := strconv.Atoi(u.Uid)
-	gid, _ := strconv.Atoi(u.Gid)
 	if err := os.Mkdir(f.dir, 0o755); err != nil {
 		return err
 	}
 	for name, text := range map[string]string{
 		"frr.conf": config, "vtysh.conf": "service integrated-vtysh-config\n",
 	} {
-		path := filepath.Join(f.dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
-			return err
-		}
-		if err := os.Chown(path, uid, gid); err != nil {
+		if err := os.WriteFile(f.path(name), []byte(text), 0o640); err != nil {
 			return err
 		}
 	}
-	return os.Chown(f.dir, uid, gid)
+	return f.release.own("frr", f.dir, f.path("frr.conf"), f.path("vtysh.conf"))
+}
+
+// command gives the command line that runs one of FRR's programs.
+func (f *FRR) command(args ...string) []string {
+	if f.release.has(mgmtd) {
+		return f.release.command(f.dir, args...)
+	}
+	return f.release.command("", args...)
 }
 
 // SocketDir is the directory with the daemons' vty sockets, zserv.api, frr.conf and FRR's logs.
@@ -110,7 +113,7 @@ func (f *FRR) StartDaemon(ctx context.Context, daemon string) error {
 	if err := f.launch(ctx, daemon); err != nil {
 		return err
 	}
-	if daemon == "mgmtd" {
+	if daemon == mgmtd {
 		return f.load(ctx)
 	}
 	return f.load(ctx, "-d", daemon)
@@ -172,7 +175,7 @@ func (f *FRR) Vtysh(ctx context.Context, commands ...string) (string, error) {
 }
 
 func (f *FRR) vtysh() []string {
-	return []string{"vtysh", "--vty_socket", f.dir, "--config_dir", f.dir}
+	return f.command(f.release.client, "--vty_socket", f.dir, "--config_dir", f.dir)
 }
 
 // load sends frr.conf to the daemons.
@@ -197,7 +200,7 @@ func (f *FRR) launch(ctx context.Context, daemon string) error {
 		return fmt.Errorf("lab: frr of %s: %s runs already", f.node.name, daemon)
 	}
 	args := []string{
-		filepath.Join(frrPrograms, daemon), "--vty_socket", f.dir, "-i", f.path(daemon + ".pid"),
+		f.release.program(daemon), "--vty_socket", f.dir, "-i", f.path(daemon + ".pid"),
 		"-z", f.path("zserv.api"), "-P", "0", "-F", "traditional",
 		"--log", "file:" + f.path(daemon+".log"), "--log-level", "informational",
 	}
@@ -206,7 +209,7 @@ func (f *FRR) launch(ctx context.Context, daemon string) error {
 		args = append(args, "-s", "90000000")
 		listens = append(listens, f.path("zserv.api"))
 	}
-	p, err := f.node.Start(daemon, args...)
+	p, err := f.node.Start(daemon, f.command(args...)...)
 	if err != nil {
 		return err
 	}
@@ -219,38 +222,47 @@ func (f *FRR) launch(ctx context.Context, daemon string) error {
 		if !p.Running() {
 			cancel(fmt.Errorf("it ended: %w: %s", p.Err(), lastLine(p.Log())))
 		}
-		return f.answers(listens)
+		sockets, err := f.node.listening()
+		return err == nil && !slices.ContainsFunc(listens, func(s string) bool { return !sockets[s] }), err
 	})
 }
 
 func (f *FRR) path(name string) string { return filepath.Join(f.dir, name) }
 
-// answers says whether all sockets take connections: a dead daemon leaves its socket's file.
-func (f *FRR) answers(sockets []string) (bool, error) {
-	for _, s := range sockets {
-		c, err := net.DialTimeout("unix", s, time.Second)
-		if err != nil {
-			return false, err
-		}
-		_ = c.Close()
+// listening gives the paths of the unix sockets of the node that processes listen on. A dead daemon leaves
+// its socket's file, so that says nothing; and to connect to zserv.api for a moment is no way to ask: zebra
+// 10.3 then often installs no route at all.
+func (nd *Node) listening() (map[string]bool, error) {
+	var text []byte
+	err := nd.Do(func() (err error) {
+		text, err = os.ReadFile("/proc/thread-self/net/unix")
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lab: %w", err)
 	}
-	return true, nil
+	return listening(string(text)), nil
+}
+
+// listening finds the sockets with the flag for that in the text of /proc/net/unix. Its columns are
+//
+//	number, references, protocol, flags, type, state, inode, path
+func listening(text string) map[string]bool {
+	const accepts = 1 << 16 // __SO_ACCEPTCON
+	found := map[string]bool{}
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) != 8 {
+			continue
+		}
+		if flags, err := strconv.ParseUint(f[3], 16, 32); err == nil && flags&accepts != 0 {
+			found[f[7]] = true
+		}
+	}
+	return found
 }
 
 func lastLine(s string) string {
 	lines := strings.Split(strings.TrimSpace(s), "\n")
 	return lines[len(lines)-1]
-}
-
-// FRRVersion is the version of the FRR on this machine, such as "8.4.4".
-func FRRVersion(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, filepath.Join(frrPrograms, "zebra"), "--version").Output()
-	if err != nil {
-		return "", fmt.Errorf("lab: zebra --version: %w", err)
-	}
-	fields := strings.Fields(string(out))
-	if i := slices.Index(fields, "version"); i >= 0 && i+1 < len(fields) {
-		return fields[i+1], nil
-	}
-	return "", fmt.Errorf("lab: zebra --version said %q", out)
 }

@@ -80,11 +80,38 @@ func nextHops(h *netlink.Handle, prefix netip.Prefix) ([]netip.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lab: route to %s: %w", prefix, err)
 	}
-	var via []netip.Addr
+	via, exact := hopsOf(routes, prefix)
+	if exact || prefix.Addr().Is4() {
+		return via, nil
+	}
+	// The kernel keeps what it last looked up with the next hop, and routes with the same nexthop object
+	// share that: of an IPv6 prefix it may answer with another one's route (seen with Linux 6.18).
+	if routes, err = dumped(h, prefix); err != nil {
+		return nil, fmt.Errorf("lab: routes to %s: %w", prefix, err)
+	}
+	via, _ = hopsOf(routes, prefix)
+	return via, nil
+}
+
+// dumped reads all routes and gives those to the prefix.
+func dumped(h *netlink.Handle, prefix netip.Prefix) (routes []netlink.Route, err error) {
+	filter := &netlink.Route{Table: unix.RT_TABLE_MAIN, Dst: &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())}}
+	for range 10 { // something changed meanwhile: once more
+		routes, err = h.RouteListFiltered(netlink.FAMILY_V6, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_DST)
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return routes, err
+}
+
+// hopsOf gives the next hops, sorted, of those routes that lead to the prefix, and whether there is one.
+func hopsOf(routes []netlink.Route, prefix netip.Prefix) (via []netip.Addr, exact bool) {
 	for _, r := range routes {
 		if r.Table != unix.RT_TABLE_MAIN || r.Type != unix.RTN_UNICAST || !leadsTo(r.Dst, prefix) {
 			continue
 		}
+		exact = true
 		if len(r.MultiPath) == 0 {
 			via = append(via, gateway(r.Gw, prefix))
 		}
@@ -93,7 +120,7 @@ func nextHops(h *netlink.Handle, prefix netip.Prefix) ([]netip.Addr, error) {
 		}
 	}
 	slices.SortFunc(via, netip.Addr.Compare)
-	return via, nil
+	return via, exact
 }
 
 // leadsTo says whether dst, which is nil for the default route, is the prefix.

@@ -75,12 +75,35 @@ Type LSId           AdvRouter       Age   SeqNum                        Payload
 Rtr  0.0.0.0        10.0.0.1         10 80000004               10.0.1.2/0.0.0.2
 INP  0.0.0.0        10.0.1.2         11 80000002                2001:db8:1::/64
 `
-	for text, want := range map[string]map[string]bool{
-		v2: {"10.0.1.2 10.0.1.2 0x80000002 0x5a9b 2": true},
-		v3: {"INP 0.0.0.0 10.0.1.2 80000002 2001:db8:1::/64": true},
-		"": {},
+	const bird = `1017-
+ Area 0.0.0.0
+
+  Type   LS ID           Router          Sequence   Age  Checksum
+ 0001  10.0.0.1         10.0.0.1        80000002     4    6e2f
+ 0001  10.0.1.2         10.0.1.2        80000003    11    1a2b
+0000 
+`
+	const bird6 = `1017-
+ Link eth0
+
+  Type   LS ID           Router          Sequence   Age  Checksum
+  2009  0.0.0.0         10.0.1.2         80000002    10    4179
+  0008  0.0.0.3         10.0.0.1         80000001    12    d997
+0000 
+`
+	for _, c := range []struct {
+		text string
+		columns
+		v    int
+		want map[string]bool
+	}{
+		{v2, columns{1, 3}, 4, map[string]bool{"10.0.1.2 80000002": true}},
+		{v3, columns{2, 4}, 6, map[string]bool{"INP 0.0.0.0 80000002": true}},
+		{bird, columns{2, 3}, 4, map[string]bool{"10.0.1.2 80000003": true}},
+		{bird6, columns{2, 3}, 6, map[string]bool{"INP 0.0.0.0 80000002": true}},
+		{"", columns{1, 3}, 4, map[string]bool{}},
 	} {
-		if diff := cmp.Diff(want, lsas(text, "10.0.1.2")); diff != "" {
+		if diff := cmp.Diff(c.want, lsas(c.text, netip.MustParseAddr("10.0.1.2"), c.columns, c.v)); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 	}
@@ -166,5 +189,16 @@ func TestOptionsAreInTheConfiguration(t *testing.T) {
 	}
 	if c := coreConfig(o); !strings.Contains(c, o.CoreOSPF) || strings.Contains(c, "ospf6") {
 		t.Errorf("core: %s", c)
+	}
+}
+
+func TestListening(t *testing.T) {
+	const text = `Num       RefCount Protocol Flags    Type St Inode Path
+00000000b1: 00000002 00000000 00010000 0001 01 60712 /run/vlab/a/frr/zebra.vty
+00000000b2: 00000003 00000000 00000000 0001 03 60713 /run/vlab/a/frr/bgpd.vty
+00000000b3: 00000002 00000000 00010000 0001 01 60714
+`
+	if diff := cmp.Diff(map[string]bool{"/run/vlab/a/frr/zebra.vty": true}, listening(text)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -20,8 +21,9 @@ type TB interface {
 	Context() context.Context
 }
 
-// Missing names what a network needs and this machine does not have; empty: nothing.
-func Missing() []string {
+// Missing names what a network needs and this machine does not have, and what it lacks of the releases;
+// empty: nothing.
+func Missing(releases ...Release) []string {
 	var missing []string
 	if os.Geteuid() != 0 {
 		missing = append(missing, "root")
@@ -31,19 +33,21 @@ func Missing() []string {
 			missing = append(missing, p)
 		}
 	}
-	for _, d := range []string{"zebra", "ospfd", "bgpd", "staticd"} {
-		if _, err := os.Stat(filepath.Join(frrPrograms, d)); err != nil {
-			missing = append(missing, filepath.Join(frrPrograms, d))
+	for _, r := range append([]Release{FRRHost}, releases...) {
+		for _, m := range r.orHost().missing() {
+			if !slices.Contains(missing, m) {
+				missing = append(missing, m)
+			}
 		}
 	}
 	return missing
 }
 
-// Require skips the test where the machine lacks something. With CI=true in the environment a
-// lack is a failure, so that no test is left out unnoticed.
-func Require(tb TB) {
+// Require skips the test where the machine lacks something, or a release. With CI=true in the
+// environment a lack is a failure, so that no test is left out unnoticed.
+func Require(tb TB, releases ...Release) {
 	tb.Helper()
-	require(tb, Missing(), os.Getenv("CI") == "true")
+	require(tb, Missing(releases...), os.Getenv("CI") == "true")
 }
 
 func require(tb TB, missing []string, ci bool) {
@@ -59,9 +63,9 @@ func require(tb TB, missing []string, ci bool) {
 
 // Open is Require and New for a test, with Close as its cleanup. A test that failed logs the
 // last lines of what the daemons wrote.
-func Open(tb TB) *Net {
+func Open(tb TB, releases ...Release) *Net {
 	tb.Helper()
-	Require(tb)
+	Require(tb, releases...)
 	n, err := New(tb.Context())
 	if err != nil {
 		tb.Fatalf("%v", err)
@@ -86,6 +90,9 @@ func (n *Net) logs() string {
 	const last = 1500
 	var b strings.Builder
 	paths, _ := filepath.Glob(filepath.Join(n.dir, "*", "*.log"))
+	inner, _ := filepath.Glob(filepath.Join(n.dir, "*", "frr", "*.log"))
+	paths = append(paths, inner...)
+	slices.Sort(paths)
 	for _, p := range paths {
 		text, err := os.ReadFile(p)
 		if err != nil || len(text) == 0 {

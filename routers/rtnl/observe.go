@@ -115,7 +115,7 @@ func ChangeAddresses(ctx context.Context, iface string, cs []routers.Change) err
 
 func (c *conn) apply(ctx context.Context, iface string, change routers.Change) error {
 	p := change.Prefix
-	if !p.IsValid() || !p.IsSingleIP() {
+	if !p.IsValid() || !p.IsSingleIP() || p.Addr().Is4In6() {
 		return fmt.Errorf("address %s on interface %q: %w: not a host prefix; write a /32 or a /128", p, iface, routers.ErrRefused)
 	}
 	if change.Want == routers.Announced {

@@ -29,7 +29,8 @@ type CheckReport struct {
 // A CheckedService is one service's round. Its prefixes have no want: one round decides nothing.
 type CheckedService struct {
 	Name     string         `json:"name"`
-	Outcome  health.Outcome `json:"-"`
+	Outcome  health.Outcome `json:"-"` // of the checks that can withdraw it
+	Soft     health.Outcome `json:"-"` // of those that can only degrade it; good without any
 	Checks   []CheckedCheck `json:"checks"`
 	Prefixes []state.Prefix `json:"prefixes"`
 }
@@ -40,19 +41,33 @@ type CheckedCheck struct {
 	Timeout time.Duration `json:"timeout_ns"`
 }
 
+// healthy says whether the round would announce the service as usual.
+func (s *CheckedService) healthy() bool { return s.Outcome == health.Good && s.Soft == health.Good }
+
+// outcome is the word for both outcomes: degraded is a good round but for the checks that degrade.
+func (s *CheckedService) outcome() string {
+	switch {
+	case s.Outcome != health.Good:
+		return s.Outcome.String()
+	case s.Soft == health.Bad:
+		return health.Degraded.String()
+	}
+	return s.Soft.String()
+}
+
 // MarshalJSON adds the outcome as its word.
 func (s CheckedService) MarshalJSON() ([]byte, error) {
 	type bare CheckedService
 	return json.Marshal(struct {
 		bare
 		Outcome string `json:"outcome"`
-	}{bare(s), s.Outcome.String()})
+	}{bare(s), s.outcome()})
 }
 
-// ExitCode is 1 when a service's round was not good, else 3 when the router could not be read, else 0.
+// ExitCode is 1 when a service's round was not good or degraded it, else 3 when the router could not be read, else 0.
 func (r *CheckReport) ExitCode() int {
 	switch {
-	case slices.ContainsFunc(r.Services, func(s CheckedService) bool { return s.Outcome != health.Good }):
+	case slices.ContainsFunc(r.Services, func(s CheckedService) bool { return !s.healthy() }):
 		return ExitUnhealthy
 	case !r.Router.OK:
 		return ExitNoAgent
@@ -76,7 +91,7 @@ of each check as performance data. The status word follows the exit status.`,
 		Example: `  vouch check
   vouch check resolver --json
   vouch check --config /etc/vouch/new.toml      # before it goes into force`,
-		Annotations: statuses("0  OK: healthy", "1  WARNING: a service is not healthy", "2  CRITICAL: wrong usage, or the configuration is not valid",
+		Annotations: statuses("0  OK: healthy", "1  WARNING: a service is not healthy, or degraded", "2  CRITICAL: wrong usage, or the configuration is not valid",
 			"3  UNKNOWN: healthy, but the router could not be read"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.check(cmd, args, asJSON) },
 	}
@@ -170,7 +185,7 @@ func checkDetails(w io.Writer, r *CheckReport, colour bool) {
 	table(w, "", colour, [][]cell{{c("router"), checkedRouter(&r.Router)}})
 	for i := range r.Services {
 		s := &r.Services[i]
-		table(w, "", colour, [][]cell{{painted(s.Name, strong), painted(s.Outcome.String(), outcomePaint(s.Outcome))}})
+		table(w, "", colour, [][]cell{{painted(s.Name, strong), painted(s.outcome(), outcomePaint(s))}})
 		var lines [][]cell
 		for j := range s.Checks {
 			row := checkRow("", &s.Checks[j].Check, r.Time)
@@ -178,7 +193,7 @@ func checkDetails(w io.Writer, r *CheckReport, colour bool) {
 		}
 		for j := range s.Prefixes {
 			p := &s.Prefixes[j]
-			lines = append(lines, []cell{c(p.Prefix), c(p.Stage.String()), c("-"), c(prefixNote(p, r.Time))})
+			lines = append(lines, []cell{c(p.Prefix), c(stageText(p)), c("-"), c(prefixNote(p, r.Time))})
 		}
 		table(w, "  ", colour, lines)
 	}
@@ -191,11 +206,11 @@ func checkedRouter(r *state.Router) cell {
 	return painted(r.Name+": "+r.Error, bad)
 }
 
-func outcomePaint(o health.Outcome) paint {
-	switch o {
-	case health.Good:
+func outcomePaint(s *CheckedService) paint {
+	switch {
+	case s.healthy():
 		return good
-	case health.Bad:
+	case s.Outcome == health.Bad:
 		return bad
 	}
 	return warned
@@ -206,7 +221,7 @@ func headline(r *CheckReport) string {
 	const most = 3 // healthy services that are told one by one
 	var ill, fine []string
 	for i := range r.Services {
-		if s := &r.Services[i]; s.Outcome == health.Good {
+		if s := &r.Services[i]; s.healthy() {
 			fine = append(fine, s.Name+": "+healthyText(s))
 		} else {
 			ill = append(ill, s.Name+": "+illText(s))
@@ -240,13 +255,14 @@ func illText(s *CheckedService) string {
 	for i := range s.Checks {
 		bare.Checks[i] = s.Checks[i].Check
 	}
-	return joinedBy(", ", s.Outcome.String(), failing(&bare), stages(s))
+	return joinedBy(", ", s.outcome(), failing(&bare, true), stages(s))
 }
 
 func stages(s *CheckedService) string {
 	texts := make([]string, len(s.Prefixes))
-	for i, p := range s.Prefixes {
-		texts[i] = p.Prefix + " " + p.Stage.String()
+	for i := range s.Prefixes {
+		p := &s.Prefixes[i]
+		texts[i] = p.Prefix + " " + strings.Replace(stageText(p), ",", " and", 1)
 	}
 	return strings.Join(texts, ", ")
 }

@@ -39,6 +39,8 @@ type Deps struct {
 	// Check runs one round of the named services' checks, all when there are no names, and reads the
 	// router. It changes nothing. What fails in there is in the report, not the error.
 	Check func(ctx context.Context, cfg *config.Config, services []string) (*CheckReport, error)
+	// Doctor looks at what is here. It changes nothing.
+	Doctor func(ctx context.Context, o DoctorOptions) *DoctorReport
 }
 
 // RunOptions are what "vouch run" was told.
@@ -131,7 +133,7 @@ func New(d Deps) *cobra.Command {
 the service's anycast prefixes only while it does, and reads the table back.
 
 The agent is "vouch run", usually as vouch.service. The other commands ask it over its
-control socket, or need no agent at all (check, validate, config).`,
+control socket, or need no agent at all (check, doctor, validate, config).`,
 		Example: `  vouch config example > /etc/vouch/vouch.toml   # begin
   vouch validate && vouch check                  # would it work?
   vouch status                                   # how are things?
@@ -148,7 +150,7 @@ control socket, or need no agent at all (check, validate, config).`,
 	root.PersistentFlags().StringVar(&a.config, "config", defaultConfig, "configuration `FILE`")
 	root.PersistentFlags().StringVar(&a.socket, "socket", "", "control socket `PATH` (default: the configuration's, or "+defaultSocket+")")
 	root.AddCommand(a.runCmd(), a.checkCmd(), a.statusCmd(), a.explainCmd(), a.eventsCmd(), a.drainCmd(), a.resumeCmd(),
-		a.validateCmd(), a.configCmd(), a.versionCmd())
+		a.doctorCmd(), a.validateCmd(), a.configCmd(), a.versionCmd())
 	return root
 }
 

@@ -77,12 +77,13 @@ func (a *app) resumeCmd() *cobra.Command {
 		Short: "End a drain",
 		Long: `Ends a service's drain, and waits until the routing table says that its prefixes are
 announced. When its checks say that it is down it stays withdrawn: then this is told at once,
-and the exit status is 1, so that a rolling upgrade does not go on to the next node. A service
-that is not drained, because its drain has ended by itself, is told so and waited for alike.
+and the exit status is 1, so that a rolling upgrade does not go on to the next node. So it is
+when it comes back degraded. A service that is not drained, because its drain has ended by
+itself, is told so and waited for alike.
 
 It needs root, or membership in the group that control.admin_group names.`,
 		Example: "  vouch resume resolver",
-		Annotations: statuses("0  announced, as the routing table says (with --no-wait: asked)", "1  not up, or not announced in time",
+		Annotations: statuses("0  announced, as the routing table says (with --no-wait: asked)", "1  not up, degraded, or not announced in time",
 			"2  wrong usage, or no such service", "3  no agent answers, or it does not allow this"),
 		Args: named, ValidArgsFunction: a.services,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -174,10 +175,17 @@ func (d settling) resume(ctx context.Context) error {
 		return nil
 	}
 	s, goal, err := d.wait(ctx, func(s *state.Service, goal routers.Stage) bool {
-		return s.Drain == nil && (s.Verdict != health.Up || all(s, func(p *state.Prefix) bool { return p.Want == routers.Announced && p.Stage >= goal }))
+		return s.Drain == nil && (!isUp(s) || all(s, func(p *state.Prefix) bool { return arrived(p, s.Decision.Want, goal) }))
 	})
+	if err != nil && s != nil && s.Verdict == health.Degraded {
+		return d.unsettled(s, err, "degraded", "it "+is+" and vouch goes on trying")
+	}
 	if err != nil {
 		return d.unsettled(s, err, "announced", "it "+is+" and vouch goes on trying")
+	}
+	if s.Verdict == health.Degraded {
+		return &exitError{ExitUnhealthy, fmt.Errorf("%s %s, but it is degraded: %s are %s in the worse way: %s; see vouch explain %s",
+			d.service, is, prefixNames(s), goal, serviceNote(s, time.Now()), d.service)}
 	}
 	if s.Verdict != health.Up {
 		return &exitError{ExitUnhealthy, fmt.Errorf("%s %s, but it is %s and so is not announced: %s; see vouch explain %s",
@@ -185,6 +193,11 @@ func (d settling) resume(ctx context.Context) error {
 	}
 	fmt.Fprintf(d.out, "%s %s: %s %s after %s, as the routing table says\n", d.service, is, prefixNames(s), goal, took(start))
 	return nil
+}
+
+// arrived says whether p ought to be w, which is announced or degraded, and was read to be so.
+func arrived(p *state.Prefix, w routers.Want, goal routers.Stage) bool {
+	return p.Want == w && w != routers.Keep && p.Stage != routers.Unknown && p.Stage >= goal && p.Degraded == (w == routers.Degraded)
 }
 
 // endDrain ends the service's drain, if there is one, and says what became of that.
@@ -240,7 +253,7 @@ func (d settling) unsettled(s *state.Service, err error, what, stands string) er
 	now := time.Now()
 	for i := range s.Prefixes {
 		p := &s.Prefixes[i]
-		text := p.Prefix + " is " + p.Stage.String()
+		text := p.Prefix + " is " + stageText(p)
 		if note := doing(p, now); len(note) > 0 {
 			text += " (" + state.Clean(strings.Join(note, "; ")) + ")"
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +27,7 @@ func (a *app) explainCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain SERVICE",
 		Short: "Say why a service's prefixes are as they are, and what happens next",
-		Long: `Says why a service's prefixes ought to be announced or withdrawn: the rules in their order of
+		Long: `Says why a service's prefixes ought to be announced, degraded or withdrawn: the rules in their order of
 precedence, the one that decides, the checks behind it, and since when. Then what the
 routing table says, and what happens next.`,
 		Example:     "  vouch explain resolver",
@@ -65,6 +66,9 @@ func explainText(w io.Writer, s *state.Service, r *state.Router, now time.Time, 
 	}
 	table(w, "  ", colour, rows)
 	fmt.Fprintf(w, "  %s\n", countersText(s, now))
+	if s.Soft != nil {
+		fmt.Fprintf(w, "  %s\n", softCounters(s, now))
+	}
 	title(w, "What the table says", colour)
 	if !r.OK {
 		table(w, "  ", colour, [][]cell{{routerCell(r, now)}})
@@ -72,6 +76,9 @@ func explainText(w io.Writer, s *state.Service, r *state.Router, now time.Time, 
 	rows = nil
 	for i := range s.Prefixes {
 		rows = append(rows, prefixStory(&s.Prefixes[i], now))
+		for _, q := range lacking(&s.Prefixes[i]) {
+			rows = append(rows, []cell{c(""), painted("not to "+q.Name, warned), c(""), painted(lack(&q), warned)})
+		}
 	}
 	table(w, "  ", colour, rows)
 	title(w, "What happens next", colour)
@@ -149,8 +156,18 @@ func countersText(s *state.Service, now time.Time) string {
 	return text
 }
 
+// softCounters tells how the checks that can only degrade it stand.
+func softCounters(s *state.Service, now time.Time) string {
+	f := s.Soft
+	text := fmt.Sprintf("of those that only degrade it: %s, %s", count(f.Good, "good round", "good rounds"), count(f.Bad, "bad round", "bad rounds"))
+	if f.HoldUntil.After(now) {
+		text += "; held degraded " + until(f.HoldUntil, now)
+	}
+	return text
+}
+
 func prefixStory(p *state.Prefix, now time.Time) []cell {
-	stage := p.Stage.String()
+	stage := stageText(p)
 	if !p.Since.IsZero() {
 		stage += " (" + since(p.Since, now) + ")"
 	}
@@ -158,11 +175,17 @@ func prefixStory(p *state.Prefix, now time.Time) []cell {
 	if !p.Read.IsZero() {
 		read = "read " + age(p.Read, now) + " ago"
 	}
-	note := wanted(p.Want, prefixNote(p, now))
+	bare := *p
+	bare.Peers = reachedPeers(p) // the others have lines of their own
+	note := wanted(p.Want, prefixNote(&bare, now))
 	if p.Diverged.IsZero() && p.Want != routers.Keep && p.Stage != routers.Unknown {
 		note = joined("as it ought to be", note)
 	}
 	return []cell{c(p.Prefix), painted(stage, notePaint(p)), c(read), painted(note, notePaint(p))}
+}
+
+func reachedPeers(p *state.Prefix) []routers.Peer {
+	return slices.DeleteFunc(slices.Clone(p.Peers), func(q routers.Peer) bool { return q.Stage != routers.Advertised })
 }
 
 func joined(a, b string) string {
@@ -197,26 +220,45 @@ func nextOf(s *state.Service, now time.Time) string {
 		return `It stays withdrawn until somebody says "vouch resume ` + s.Name + `"` + afterDrain(s)
 	case s.Drain != nil:
 		return "At " + clock(s.Drain.Until, now) + ", in " + span(s.Drain.Until.Sub(now)) + ", the drain ends" + afterDrain(s)
-	case s.Verdict == health.Up:
-		return fmt.Sprintf("%s After %s in a row it is withdrawn.", serving(s), rounds(s.Fall-s.Bad, s.Bad, "bad"))
+	case isUp(s):
+		return fmt.Sprintf("%s%s After %s in a row it is withdrawn.", serving(s), softNext(s, now), rounds(s.Fall-s.Bad, s.Bad, "bad"))
 	}
 	text := ""
 	if s.Decision.Want == routers.Keep {
 		text = "Not decided yet: what is stays as it is. "
 	}
-	if more := s.Rise - s.Good; more > 0 {
-		text += fmt.Sprintf("After %s in a row", rounds(more, s.Good, "good"))
-	} else {
-		text += "It is good again"
-	}
-	if s.HoldUntil.After(now) {
-		text += ", and not before " + clock(s.HoldUntil, now) + " (in " + span(s.HoldUntil.Sub(now)) + "),"
-	}
-	text += " it is announced."
+	text += rising("It is good again", "", s.Rise, s.Good, s.HoldUntil, now) + " it is announced."
 	if s.Verdict == health.Unknown {
 		text += fmt.Sprintf(" After %s in a row it is withdrawn.", rounds(s.Fall-s.Bad, s.Bad, "bad"))
 	}
 	return text
+}
+
+// rising says what it takes to rise: rounds of the checks that of names, if any, or what enough says, and
+// the end of a hold-down.
+func rising(enough, of string, rise, had int, held, now time.Time) string {
+	text := enough
+	if more := rise - had; more > 0 {
+		text = fmt.Sprintf("After %s in a row%s", rounds(more, had, "good"), of)
+	}
+	if held.After(now) {
+		text += ", and not before " + clock(held, now) + " (in " + span(held.Sub(now)) + "),"
+	}
+	return text
+}
+
+// softNext says what it takes for a service that is up to be degraded, or to be no longer so.
+func softNext(s *state.Service, now time.Time) string {
+	const those = "the checks that degrade it"
+	switch f := s.Soft; {
+	case f == nil:
+		return ""
+	case s.Verdict == health.Degraded:
+		text := rising("Its checks are good again", " of "+those, s.Rise, f.Good, f.HoldUntil, now)
+		return " " + strings.TrimSuffix(text, ",") + ", it is announced as usual."
+	default:
+		return fmt.Sprintf(" After %s in a row of %s, it is degraded.", rounds(s.Fall-f.Bad, f.Bad, "bad"), those)
+	}
 }
 
 // serving says what becomes of a service that is up.
@@ -226,23 +268,27 @@ func serving(s *state.Service) string {
 		switch p := &s.Prefixes[i]; {
 		case p.Want == routers.Keep:
 			kept = append(kept, p.Prefix)
-		case p.Want == routers.Announced && (p.Stage <= routers.Absent || !p.Diverged.IsZero()):
+		case p.Want != routers.Withdrawn && (p.Stage <= routers.Absent || !p.Diverged.IsZero()):
 			missing = append(missing, p.Prefix)
 		}
 	}
+	so := s.Decision.Want.String()
 	switch {
 	case len(kept) > 0:
 		return "Not decided yet of " + strings.Join(kept, ", ") +
-			": it stays as it is until good rounds confirm that the service is up, and is announced then."
+			": it stays as it is until good rounds confirm that the service is up, and is " + so + " then."
 	case len(missing) > 0:
-		return "It ought to be announced, which the table does not say of " + strings.Join(missing, ", ") + "."
+		return "It ought to be " + so + ", which the table does not say of " + strings.Join(missing, ", ") + "."
 	}
-	return "It stays announced."
+	return "It stays " + so + "."
 }
 
 func afterDrain(s *state.Service) string {
-	if s.Verdict == health.Up {
+	switch s.Verdict {
+	case health.Up:
 		return "; it is up, so it is announced then."
+	case health.Degraded:
+		return "; it is degraded, so it is announced in the worse way then."
 	}
 	return "; it is " + s.Verdict.String() + ", so it stays withdrawn then until its checks are good."
 }

@@ -23,7 +23,8 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 var snapshots = map[string]func(now time.Time) *state.Snapshot{
 	"up": situation, "down": down, "drained": drained, "drained-down": drainedDown, "diverged": diverged,
 	"starting": starting, "router-away": routerAway, "hostile": hostile, "empty": empty, "flapping": flapping,
-	"restarted": restarted, "restored": restored, "taken": taken,
+	"restarted": restarted, "restored": restored, "taken": taken, "degraded": degraded, "degraded-restored": degradedRestored,
+	"degrading": degrading, "drifted": drifted, "peers": someLack,
 }
 
 func situations() []string { return slices.Sorted(maps.Keys(snapshots)) }
@@ -56,15 +57,21 @@ func situation(now time.Time) *state.Snapshot {
 
 // decided puts in what package decide says of the service, given what the snapshot does not tell.
 func decided(v *state.Service, in decide.Input, now time.Time) {
-	in.Verdict, in.Drain, in.Rules = v.Verdict, v.Drain, health.Settings{Rise: v.Rise, Fall: v.Fall}
-	in.State = health.State{Verdict: v.Verdict, Since: v.Since, Good: v.Good, Bad: v.Bad, HoldUntil: v.HoldUntil}
+	in.Drain, in.Rules = v.Drain, health.Settings{Rise: v.Rise, Fall: v.Fall}
+	in.Hard.State = health.State{Verdict: v.Verdict, Since: v.Since, Good: v.Good, Bad: v.Bad, HoldUntil: v.HoldUntil}
+	if v.Verdict == health.Degraded {
+		in.Hard.State.Verdict = health.Up
+	}
+	if f := v.Soft; f != nil {
+		in.Soft.State = health.State{Verdict: f.Verdict, Since: f.Since, Good: f.Good, Bad: f.Bad, HoldUntil: f.HoldUntil}
+	}
+	sides := map[string]*decide.Side{"withdraw": &in.Hard, "degrade": &in.Soft, "warn": {}}
 	for i := range v.Checks {
-		switch k := &v.Checks[i]; {
-		case k.OnFail == "warn":
-		case k.Status == checks.Failed:
-			in.Failing = append(in.Failing, k.Name+" failed: "+k.Text())
-		case k.Status == checks.Unknown:
-			in.Unknown = append(in.Unknown, k.Name+" unknown: "+k.Text())
+		switch k, side := &v.Checks[i], sides[v.Checks[i].OnFail]; k.Status {
+		case checks.Failed:
+			side.Failing = append(side.Failing, k.Name+" failed: "+k.Text())
+		case checks.Unknown:
+			side.Unknown = append(side.Unknown, k.Name+" unknown: "+k.Text())
 		}
 	}
 	v.Decision = decide.Decide(in, now)
@@ -84,7 +91,7 @@ func down(now time.Time) *state.Snapshot {
 func withdraw(v *state.Service, at time.Time) {
 	for i := range v.Prefixes {
 		p := &v.Prefixes[i]
-		p.Want, p.Stage, p.Since, p.Peers = routers.Withdrawn, routers.Absent, at.Add(20*time.Millisecond), nil
+		p.Want, p.Stage, p.Degraded, p.Since, p.Peers = routers.Withdrawn, routers.Absent, false, at.Add(20*time.Millisecond), nil
 	}
 }
 
@@ -188,6 +195,70 @@ func flapping(now time.Time) *state.Snapshot {
 	return s
 }
 
+// withSoft gives the service a check that can only degrade it, and that is well.
+func withSoft(now time.Time) (*state.Snapshot, *state.Service) {
+	s := situation(now)
+	v := &s.Services[0]
+	v.Checks = append(v.Checks, state.Check{Name: "upstream", Type: "dns", Target: "udp 192.0.2.1:53 example.com. A", OnFail: "degrade", Status: checks.OK,
+		Since: v.Since, Last: now.Add(-600 * time.Millisecond), Took: 4321 * time.Microsecond})
+	v.Soft = &state.Soft{Verdict: health.Up, Since: v.Since, Good: 11517}
+	decided(v, decide.Input{}, now)
+	return s, v
+}
+
+// degraded is up but for a check that degrades it, and is announced so.
+func degraded(now time.Time) *state.Snapshot {
+	s, v := withSoft(now)
+	at, k := now.Add(-40*time.Second), &v.Checks[3]
+	k.Status, k.Reason, k.Detail, k.Since = checks.Failed, checks.ReasonTimeout, "no answer from 192.0.2.1:53 within 500ms", at
+	v.Verdict, v.Since = health.Degraded, at
+	*v.Soft = state.Soft{Verdict: health.Down, Since: at, Bad: 200, HoldUntil: now.Add(20 * time.Second)}
+	for i := range v.Prefixes {
+		p := &v.Prefixes[i]
+		p.Want, p.Degraded, p.Since = routers.Degraded, true, at.Add(15*time.Millisecond)
+	}
+	decided(v, decide.Input{}, now)
+	return s
+}
+
+// degradedRestored is degraded by a verdict that is not confirmed; what is absent is not announced by that.
+func degradedRestored(now time.Time) *state.Snapshot {
+	s := degraded(now)
+	v := &s.Services[0]
+	p := &v.Prefixes[0]
+	p.Want, p.Stage, p.Degraded = routers.Keep, routers.Absent, false
+	v.Soft.Good, v.Soft.Bad, v.Soft.HoldUntil = 1, 0, time.Time{}
+	v.Checks[3].Status, v.Checks[3].Reason, v.Checks[3].Detail = checks.OK, "", ""
+	decided(v, decide.Input{Unconfirmed: true}, now)
+	return s
+}
+
+// degrading is still up, with a bad round of the checks that degrade it.
+func degrading(now time.Time) *state.Snapshot {
+	s, v := withSoft(now)
+	k := &v.Checks[3]
+	k.Status, k.Reason, k.Detail, k.Since = checks.Failed, checks.ReasonTimeout, "no answer from 192.0.2.1:53 within 500ms", now.Add(-time.Second)
+	v.Soft.Good, v.Soft.Bad = 0, 1
+	decided(v, decide.Input{}, now)
+	return s
+}
+
+// drifted is degraded, and somebody announces a prefix of it as usual.
+func drifted(now time.Time) *state.Snapshot {
+	s := degraded(now)
+	p := &s.Services[0].Prefixes[0]
+	p.Degraded, p.Since, p.Diverged, p.Doing, p.Attempts = false, now.Add(-2*time.Second), now.Add(-2*time.Second), "degrading", 1
+	return s
+}
+
+// someLack is up, with a prefix that not every peer has.
+func someLack(now time.Time) *state.Snapshot {
+	s := situation(now)
+	s.Services[0].Prefixes[1].Peers = []routers.Peer{{Name: "core1", Stage: routers.Advertised}, {Name: "core2", Stage: routers.Selected, Detail: "not established"},
+		{Name: "core3", Stage: routers.Selected}}
+	return s
+}
+
 // hostile holds texts from outside that try to rule the terminal.
 func hostile(now time.Time) *state.Snapshot {
 	s := down(now)
@@ -224,6 +295,18 @@ var reports = map[string]func() *CheckReport{
 		r.Services[0].Checks[0].Detail = "a | in the text"
 		return r
 	},
+	"degraded": func() *CheckReport {
+		r := reportOf(degraded(noon), health.Good)
+		r.Services[0].Soft = health.Bad
+		return r
+	},
+	"soft-undecided": func() *CheckReport {
+		r := reportOf(degrading(noon), health.Good)
+		k := &r.Services[0].Checks[3]
+		k.Status, k.Reason, k.Detail = checks.Unknown, checks.ReasonUnknown, "cut short"
+		r.Services[0].Soft = health.Undecided
+		return r
+	},
 	"undecided":    func() *CheckReport { return reportOf(starting(noon), health.Undecided) },
 	"router-error": func() *CheckReport { return reportOf(routerAway(noon), health.Good) },
 	"several": func() *CheckReport {
@@ -239,7 +322,7 @@ var reports = map[string]func() *CheckReport{
 
 func reportOf(s *state.Snapshot, o health.Outcome) *CheckReport {
 	v := s.Services[0]
-	out := CheckedService{Name: v.Name, Outcome: o, Prefixes: v.Prefixes}
+	out := CheckedService{Name: v.Name, Outcome: o, Soft: health.Good, Prefixes: v.Prefixes}
 	for i := range out.Prefixes {
 		out.Prefixes[i].Want = routers.Keep
 	}

@@ -13,6 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"vouch/agent/internal/control"
+	"vouch/agent/internal/decide"
+	"vouch/agent/internal/state"
+	"vouch/routers"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -122,7 +125,7 @@ func TestEventText(t *testing.T) {
 
 func TestSettled(t *testing.T) {
 	for _, name := range situations() {
-		want := name == "up" || name == "empty" || name == "flapping"
+		want := name == "up" || name == "empty" || name == "flapping" || name == "degrading" || name == "peers"
 		if got := settled(snapshots[name](noon)); got != want {
 			t.Errorf("%s: settled is %t, want %t", name, got, want)
 		}
@@ -172,7 +175,7 @@ func TestTargetIsToldWhereTheTextDoesNot(t *testing.T) {
 }
 
 func TestExitCodeOfACheck(t *testing.T) {
-	for name, want := range map[string]int{"healthy": 0, "unhealthy": 1, "undecided": 1, "router-error": 3, "several": 1} {
+	for name, want := range map[string]int{"healthy": 0, "unhealthy": 1, "undecided": 1, "router-error": 3, "several": 1, "degraded": 1, "soft-undecided": 1} {
 		if got := reports[name]().ExitCode(); got != want {
 			t.Errorf("%s: exit %d, want %d", name, got, want)
 		}
@@ -238,6 +241,46 @@ func TestNextSaysWhatIsMissing(t *testing.T) {
 		s.Good, s.Bad, s.HoldUntil = c.good, c.bad, noon.Add(c.held)
 		if got := nextOf(&s, noon); got != c.want {
 			t.Errorf("good %d, held %s: %q, want %q", c.good, c.held, got, c.want)
+		}
+	}
+}
+
+func TestNextSaysWhatIsMissingToBeAsUsual(t *testing.T) {
+	s := degraded(noon).Services[0]
+	for _, c := range []struct {
+		good int
+		held time.Duration
+		want string
+	}{
+		{0, 0, "It stays degraded. After 3 good rounds in a row of the checks that degrade it, it is announced as usual. After 3 bad rounds in a row it is withdrawn."},
+		{2, time.Minute, "It stays degraded. After 1 more good round in a row of the checks that degrade it, and not before 12:01:00 (in 1m), it is announced as usual. " +
+			"After 3 bad rounds in a row it is withdrawn."},
+		{9, time.Minute, "It stays degraded. Its checks are good again, and not before 12:01:00 (in 1m), it is announced as usual. After 3 bad rounds in a row it is withdrawn."},
+	} {
+		s.Soft.Good, s.Soft.Bad, s.Soft.HoldUntil = c.good, 0, noon.Add(c.held)
+		if got := nextOf(&s, noon); got != c.want {
+			t.Errorf("good %d, held %s: %q, want %q", c.good, c.held, got, c.want)
+		}
+	}
+	s.Drain = &decide.Drain{By: "alice"}
+	if got := nextOf(&s, noon); !strings.HasSuffix(got, "it is degraded, so it is announced in the worse way then.") {
+		t.Errorf("drained: %q", got)
+	}
+}
+
+// Only a prefix that is there, and ought to be, lacks a peer.
+func TestLacking(t *testing.T) {
+	peers := []routers.Peer{{Name: "core1", Stage: routers.Advertised}, {Name: "core2", Stage: routers.Absent}}
+	for _, c := range []struct {
+		want  routers.Want
+		stage routers.Stage
+		lacks int
+	}{
+		{routers.Announced, routers.Advertised, 1}, {routers.Degraded, routers.Configured, 1}, {routers.Keep, routers.Selected, 1},
+		{routers.Announced, routers.Absent, 0}, {routers.Announced, routers.Unknown, 0}, {routers.Withdrawn, routers.Advertised, 0},
+	} {
+		if got := lacking(&state.Prefix{Want: c.want, Stage: c.stage, Peers: peers}); len(got) != c.lacks || c.lacks > 0 && got[0].Name != "core2" {
+			t.Errorf("to be %s, and %s: lacks %v", c.want, c.stage, got)
 		}
 	}
 }

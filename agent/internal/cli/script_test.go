@@ -55,6 +55,15 @@ func testDeps() Deps {
 			r.File = cfg.File + " " + strings.Join(names, ",")
 			return r, nil
 		},
+		Doctor: func(_ context.Context, o DoctorOptions) *DoctorReport {
+			r := doctorReports[os.Getenv("REPORT")]()
+			text := "valid"
+			if o.Config == nil {
+				text = o.Problem.Error()
+			}
+			fmt.Printf("file %s %s agent %d\n", o.ConfigPath, text, o.AgentPID)
+			return r
+		},
 	}
 }
 
@@ -115,8 +124,8 @@ func (r *recorded) Resume(_ context.Context, service, by string) error {
 	return r.change(service, func(s *state.Service, _ time.Time) {
 		s.Drain = nil
 		for i := range s.Prefixes {
-			if s.Verdict.String() == "up" && !r.stuck {
-				s.Prefixes[i].Want, s.Prefixes[i].Stage = routers.Announced, routers.Advertised
+			if isUp(s) && !r.stuck {
+				s.Prefixes[i].Want, s.Prefixes[i].Stage, s.Prefixes[i].Degraded = s.Decision.Want, routers.Advertised, s.Decision.Want == routers.Degraded
 			}
 		}
 	})

@@ -28,17 +28,18 @@ func (a *app) statusCmd() *cobra.Command {
 		Long: `Shows what the running agent knows: each service's verdict, what its prefixes ought to be,
 how far they were last read to have come in the routing daemon, and each check.
 
-WANT is what a prefix ought to be. STAGE is what the table said: absent, configured,
-selected or advertised; unknown when it could not be read. Where the two differ the note
-begins with DIVERGED and says what is being done. A want of keep is not decided yet: the prefix
-stays as it is.
+WANT is what a prefix ought to be: announced, withdrawn, or degraded, which is announced so
+that other nodes are preferred. STAGE is what the table said: absent, configured, selected or
+advertised, and whether degraded; unknown when it could not be read. Where the two differ the
+note begins with DIVERGED and says what is being done. A want of keep is not decided yet: the
+prefix stays as it is.
 
 With --watch it goes on until interrupted, also over a restart of the agent. On a terminal the
 screen is redrawn, and what does not fit is cut.`,
 		Example: `  vouch status
   vouch status resolver --watch
   vouch status --json | jq '.services[] | {name, verdict}'`,
-		Annotations: statuses("0  all is as it ought to be", "1  something is down, drained, not decided yet, diverged or needs attention",
+		Annotations: statuses("0  all is as it ought to be", "1  something is down, degraded, drained, not decided yet, diverged or needs attention",
 			"2  wrong usage, or no such service", "3  no agent answers"),
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.services,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -160,19 +160,45 @@ func serviceNote(s *state.Service, now time.Time) string {
 	if s.Drain != nil {
 		notes = append(notes, drainNote(s, now))
 	}
-	if text := failing(s); text != "" && s.Verdict != health.Up {
+	if text := failing(s, s.Verdict == health.Degraded); text != "" && s.Verdict != health.Up {
 		notes = append(notes, text)
 	}
 	switch {
-	case s.Bad > 0 && s.Verdict == health.Up:
-		notes = append(notes, fmt.Sprintf("%d of %s", s.Bad, count(s.Fall, "bad round", "bad rounds")))
-	case s.Good > 0 && s.Verdict != health.Up:
-		notes = append(notes, fmt.Sprintf("%d of %s", min(s.Good, s.Rise), count(s.Rise, "good round", "good rounds")))
+	case s.Bad > 0 && isUp(s):
+		notes = append(notes, ofRounds(s.Bad, s.Fall, "bad round", ""))
+	case s.Good > 0 && !isUp(s):
+		notes = append(notes, ofRounds(s.Good, s.Rise, "good round", ""))
 	}
 	if s.HoldUntil.After(now) {
 		notes = append(notes, "held down "+until(s.HoldUntil, now))
 	}
+	if s.Soft != nil && isUp(s) {
+		notes = append(notes, softNotes(s, now)...)
+	}
 	return strings.Join(notes, "; ")
+}
+
+// isUp says whether the checks that can withdraw the service say that it is up, degraded or not.
+func isUp(s *state.Service) bool { return s.Verdict == health.Up || s.Verdict == health.Degraded }
+
+// softNotes say how far a service that is up is from being degraded, or from no longer being so.
+func softNotes(s *state.Service, now time.Time) (notes []string) {
+	f := s.Soft
+	switch {
+	case f.Bad > 0 && s.Verdict == health.Up:
+		notes = append(notes, ofRounds(f.Bad, s.Fall, "bad round", "to be degraded"))
+	case f.Good > 0 && s.Verdict == health.Degraded:
+		notes = append(notes, ofRounds(f.Good, s.Rise, "good round", ""))
+	}
+	if f.HoldUntil.After(now) {
+		notes = append(notes, "held degraded "+until(f.HoldUntil, now))
+	}
+	return notes
+}
+
+// ofRounds says "2 of 3 bad rounds to be degraded": had of those that it takes.
+func ofRounds(had, takes int, kind, what string) string {
+	return strings.TrimSpace(fmt.Sprintf("%d of %s %s", min(had, takes), count(takes, kind, kind+"s"), what))
 }
 
 func drainNote(s *state.Service, now time.Time) string {
@@ -188,11 +214,13 @@ func drainNote(s *state.Service, now time.Time) string {
 	return text
 }
 
-// failing names the checks that count and are not ok.
-func failing(s *state.Service) string {
+// failing names the checks that count and are not ok: those that can withdraw, and with soft those that
+// can only degrade too.
+func failing(s *state.Service, soft bool) string {
 	var names []string
 	for i := range s.Checks {
-		if k := &s.Checks[i]; k.Status != checks.OK && k.OnFail != "warn" {
+		k := &s.Checks[i]
+		if counts := k.OnFail == "withdraw" || k.OnFail == "degrade" && soft; counts && k.Status != checks.OK {
 			names = append(names, fmt.Sprintf("%s %s (%s)", k.Name, k.Status, k.Reason))
 		}
 	}
@@ -206,10 +234,20 @@ func prefixRow(s *state.Service, p *state.Prefix, goal routers.Stage, now time.T
 		paint = bad
 	case p.Stage == routers.Unknown:
 		paint = warned
-	case p.Want == routers.Announced && p.Stage >= goal:
+	case p.Want == routers.Announced && p.Stage >= goal && !p.Degraded:
 		paint = good
+	case p.Degraded:
+		paint = warned
 	}
-	return []cell{c(p.Prefix), c(s.Name), wantCell(p.Want), painted(p.Stage.String(), paint), c(age(p.Since, now)), painted(wanted(p.Want, prefixNote(p, now)), notePaint(p))}
+	return []cell{c(p.Prefix), c(s.Name), wantCell(p.Want), painted(stageText(p), paint), c(age(p.Since, now)), painted(wanted(p.Want, prefixNote(p, now)), notePaint(p))}
+}
+
+// stageText names the stage, and the worse way if it is there in that one.
+func stageText(p *state.Prefix) string {
+	if p.Degraded {
+		return p.Stage.String() + ", degraded"
+	}
+	return p.Stage.String()
 }
 
 func notePaint(p *state.Prefix) paint {
@@ -227,13 +265,43 @@ func prefixNote(p *state.Prefix, now time.Time) string {
 		notes = append(notes, "DIVERGED for "+age(p.Diverged, now))
 		notes = append(notes, doing(p, now)...)
 	}
-	if to := (routers.Observation{Peers: p.Peers}).Reached(); len(to) > 0 {
-		notes = append(notes, "to "+strings.Join(to, ", "))
-	}
+	notes = append(notes, reached(p)...)
 	if p.Detail != "" && (p.Diverged.IsZero() || !strings.Contains(p.Error, p.Detail)) {
 		notes = append(notes, p.Detail)
 	}
 	return strings.Join(notes, "; ")
+}
+
+// reached says which peers have the prefix, and of one that is there at all, which have it not.
+func reached(p *state.Prefix) (notes []string) {
+	var not []string
+	for _, q := range lacking(p) {
+		not = append(not, q.Name+" ("+lack(&q)+")")
+	}
+	if to := (routers.Observation{Peers: p.Peers}).Reached(); len(to) > 0 {
+		notes = append(notes, "to "+strings.Join(to, ", "))
+	}
+	if len(not) > 0 {
+		notes = append(notes, "not to "+strings.Join(not, ", "))
+	}
+	return notes
+}
+
+// lacking gives the peers that a prefix which is there has not reached. One that is not there has
+// reached nobody, which says nothing.
+func lacking(p *state.Prefix) []routers.Peer {
+	if p.Stage < routers.Configured || p.Want == routers.Withdrawn {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(p.Peers), func(q routers.Peer) bool { return q.Stage == routers.Advertised })
+}
+
+// lack says why a peer has the prefix not, or else how far it has come.
+func lack(q *routers.Peer) string {
+	if q.Detail != "" {
+		return q.Detail
+	}
+	return q.Stage.String()
 }
 
 // doing says what is being done about a prefix that diverged.
@@ -265,8 +333,8 @@ func checkRow(prefix string, k *state.Check, now time.Time) []cell {
 	if text := k.Text(); text != "" {
 		note = text + unsaid(k.Target, text)
 	}
-	if k.OnFail == "warn" {
-		note += ", only warns"
+	if only, ok := map[string]string{"warn": ", only warns", "degrade": ", only degrades"}[k.OnFail]; ok {
+		note += only
 		if k.Status == checks.Failed {
 			p = warned
 		}

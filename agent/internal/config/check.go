@@ -17,6 +17,8 @@ type probe struct {
 	table *table
 	kind  string
 	spec  checks.Spec // nil: nothing can be asked of it, because of a problem
+
+	degrades bool
 }
 
 // checksOf reads the checks of a service.
@@ -39,7 +41,7 @@ func (p parser) check(t, ct *table, s *Service) (Check, probe) {
 	timeout := min(time.Second, raw.Interval)
 	setDefault(ct, "timeout", &raw.Timeout, timeout)
 	within(ct, "timeout", raw.Timeout, span{time.Millisecond, time.Minute, `"` + show(timeout) + `"`})
-	if ct.oneOf("on_fail", raw.OnFail, onFailWithdraw, "warn"); !ct.good("on_fail") {
+	if ct.oneOf("on_fail", raw.OnFail, onFailWithdraw, onFailDegrade, "warn"); !ct.good("on_fail") {
 		raw.OnFail = onFailWithdraw // which says nothing more about it
 	}
 	c := Check{
@@ -48,9 +50,9 @@ func (p parser) check(t, ct *table, s *Service) (Check, probe) {
 	}
 	checkGroup(ct, c, s)
 	if c.Spec = p.spec(ct, s.Name, c); c.Spec == nil {
-		return c, probe{table: ct}
+		return c, probe{table: ct, degrades: c.Degrades()}
 	}
-	return c, probe{ct, c.Type, valid(ct, c)}
+	return c, probe{ct, c.Type, valid(ct, c), c.Degrades()}
 }
 
 // checkGroup refuses a group that is not there, or that the check has no say in.
@@ -68,7 +70,7 @@ func checkGroup(ct *table, c Check, s *Service) {
 		ct.refuse("group", "there is no such group", wayOut)
 		return
 	}
-	if !c.Counts() {
+	if !c.Counts() && !c.Degrades() {
 		ct.without(`with on_fail = "warn"`, "group")
 	}
 }
@@ -142,17 +144,20 @@ func (pr probe) keepOffPrefixes(r Router, owners map[netip.Prefix]owner) {
 		}
 	}
 	s, ok := pr.spec.(checks.Targeter)
-	if !ok || r.Method != methodAddress {
+	if !ok || r.Method != methodAddress && r.Daemon != daemonProgram {
 		return
+	}
+	is, answers, remove := "is not", "answers", "remove the check: vouch reads by itself whether the address is there"
+	if r.Daemon == daemonProgram { // nobody knows what its commands do
+		is, answers, remove = "may not be", "may answer", "remove the check, and look for the address in the command read"
 	}
 	for _, a := range s.Targets() {
 		p, ok := managed(owners, a)
 		switch {
 		case ok && pr.kind == "address":
-			pr.refuse(a, fmt.Sprintf("looks for the managed prefix %s, which is not there once it is withdrawn, so that it could never pass again", p),
-				"remove the check: vouch reads by itself whether the address is there")
+			pr.refuse(a, fmt.Sprintf("looks for the managed prefix %s, which %s there once it is withdrawn, so that it could never pass again", p, is), remove)
 		case ok:
-			pr.refuse(a, fmt.Sprintf("asks the managed prefix %s, which another node answers once it is withdrawn here", p),
+			pr.refuse(a, fmt.Sprintf("asks the managed prefix %s, which another node %s once it is withdrawn here", p, answers),
 				"probe the node's own address, such as "+loopback(a))
 		}
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -82,6 +83,76 @@ type = "plain"
 	other := parseDouble(t, "vouch.toml", base+"[control]\ngroup = \"vouch\"\n[agent]\nlog_level = \"debug\"\n")
 	if got := Diff(from, other); !got.Control || !got.Agent || got.Router {
 		t.Errorf("control and log level: got %+v", got)
+	}
+}
+
+// TestDiffSymbols: a prefix that stays and goes by another name in BIRD's configuration is told, be it
+// because its service is called otherwise.
+func TestDiffSymbols(t *testing.T) {
+	const base = `
+[router]
+method = "include"
+include = "/etc/bird/vouch.conf"
+style = "STYLE"
+[service.a]
+prefixes = ["192.0.2.1/32", "2001:db8::1/128"]
+[service.a.check.up]
+type = "plain"
+[service.b]
+prefixes = ["192.0.2.2/32"]
+[service.b.check.up]
+type = "plain"
+`
+	v4, v6 := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("2001:db8::1/128")
+	own := strings.NewReplacer("[service.a]\n", "[service.a]\nsymbol = \"x\"\n")
+	renamed := strings.NewReplacer("service.a", "service.c")
+	moved := strings.NewReplacer("192.0.2.1/32", "192.0.2.3/32", "[service.a]\n", "[service.a]\nsymbol = \"x\"\n")
+	for _, tt := range []struct {
+		name, style string
+		change      *strings.Replacer
+		want        []netip.Prefix
+	}{
+		{"nothing", "switch", strings.NewReplacer(), nil},
+		{"a symbol of its own", "switch", own, []netip.Prefix{v4}},
+		{"a symbol of its own, in a list", "list", own, []netip.Prefix{v4}},
+		{"the service's name", "switch", renamed, []netip.Prefix{v4, v6}},
+		{"the service's name, in a list of all", "list", renamed, nil},
+		{"a symbol of its own, and the prefix", "switch", moved, nil},
+	} {
+		text := strings.Replace(base, "STYLE", tt.style, 1)
+		from, to := parseDouble(t, "vouch.toml", text), parseDouble(t, "vouch.toml", tt.change.Replace(text))
+		got := Diff(from, to)
+		if diff := cmp.Diff(tt.want, got.Symbols, exported); diff != "" || got.Router {
+			t.Errorf("%s: router %t, -want +got:\n%s", tt.name, got.Router, diff)
+		}
+	}
+	frr := strings.Replace(strings.Replace(base, "include", "network", 1), "include = \"/etc/bird/vouch.conf\"\nstyle = \"STYLE\"\n", "", 1)
+	if got := Diff(parseDouble(t, "vouch.toml", frr), parseDouble(t, "vouch.toml", renamed.Replace(frr))); got.Symbols != nil {
+		t.Errorf("with FRR: %v", got.Symbols)
+	}
+}
+
+// TestIncludeIsNotTheConfigurationItself: what BIRD includes would overwrite what vouch reads.
+func TestIncludeIsNotTheConfigurationItself(t *testing.T) {
+	const text = "[router]\nmethod = \"include\"\ninclude = \"/etc/vouch/a.toml\"\n[service.a]\nprefixes = [\"192.0.2.1/32\"]\n[service.a.check.up]\ntype = \"plain\"\n"
+	const want = `/etc/vouch/a.toml:3:1: router.include: is another file of vouch's as well (got "/etc/vouch/a.toml"), name a file of its own, such as "/etc/bird/vouch.conf"`
+	if _, err := double.parse("/etc/vouch/a.toml", []byte(text)); err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	parseDouble(t, "/etc/vouch/b.toml", text)
+}
+
+func TestExpand(t *testing.T) {
+	for _, tt := range []struct{ template, service, want string }{
+		{"{service}", "dns", "dns"},
+		{"{SERVICE}_OFF", "a-b_c9", "A_B_C9_OFF"},
+		{"x_{service}_{SERVICE}", "a", "x_a_A"},
+		{"anycast", "dns", "anycast"},
+		{"{service}", "x;y\n{SERVICE}é", "x_y__SERVICE__"},
+	} {
+		if got := expand(tt.template, tt.service); got != tt.want {
+			t.Errorf("%s of %q: %q, want %q", tt.template, tt.service, got, tt.want)
+		}
 	}
 }
 

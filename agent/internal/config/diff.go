@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"reflect"
 	"slices"
 )
@@ -34,6 +35,7 @@ type Changes struct {
 	Agent    bool            // anything in [agent] differs
 	Control  bool            // anything in [control] differs
 	Router   bool            // anything in [router] differs
+	Symbols  []netip.Prefix  // of both configurations, that go by other names in BIRD's: what was done by the old ones would stay
 }
 
 // Diff tells what becomes of the configuration in force when it is replaced. It changes neither.
@@ -41,8 +43,15 @@ func Diff(from, to *Config) Changes {
 	c := Changes{
 		Agent:   from.Agent != to.Agent,
 		Control: from.Control != to.Control,
-		Router:  from.Router != to.Router,
+		Router:  !reflect.DeepEqual(from.Router, to.Router),
 	}
+	old, others := from.symbolsOfPrefix(), to.symbolsOfPrefix()
+	for p, n := range old {
+		if other, both := others[p]; both && other != n {
+			c.Symbols = append(c.Symbols, p)
+		}
+	}
+	slices.SortFunc(c.Symbols, netip.Prefix.Compare)
 	before, after := byName(from), byName(to)
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(append(names(from), names(to)...)))) {
 		c.Services = append(c.Services, diffService(name, before[name], after[name]))

@@ -15,10 +15,11 @@ import (
 	"vouch/checks/kinds"
 )
 
-// uncommented gives the example with the keys in force that it shows commented out.
-func uncommented() string {
-	return regexp.MustCompile(`(?m)^#([a-z_]+ = )`).ReplaceAllString(string(Example()), "$1")
-}
+// commentedOut finds the keys, and the one table, that the example shows commented out.
+var commentedOut = regexp.MustCompile(`(?m)^#(\[router\.degraded\]|[a-z][a-z0-9_]* = )`)
+
+// uncommented gives the example with them in force.
+func uncommented() string { return commentedOut.ReplaceAllString(string(Example()), "$1") }
 
 func TestExamplesAreValid(t *testing.T) {
 	for name, text := range map[string][]byte{"example.toml": Example(), "minimal.toml": Minimal()} {
@@ -41,39 +42,99 @@ func TestExamplesAreValid(t *testing.T) {
 	}
 }
 
-// TestExampleUncommentedIsValid: what the example shows is right, all of it together. Only min_peers
-// has no effect beside the protocol that is shown.
+// TestExampleUncommentedIsValid: for each daemon, method and style all of what the example shows is right,
+// but for what has no effect there. There is nothing that has none anywhere.
 func TestExampleUncommentedIsValid(t *testing.T) {
-	_, err := Parse("example.toml", []byte(uncommented()))
-	want := regexp.MustCompile(`^example\.toml:\d+:1: router\.min_peers: has no effect with protocol ospf \(got 1\), remove it$`)
-	if err == nil || !want.MatchString(err.Error()) {
-		t.Fatalf("want only the problem of min_peers, got:\n%v", err)
+	idle := map[string]int{}
+	variants := [][]string{
+		{`daemon = "auto"`}, {`method = "network"`, `protocol = "bgp"`}, {`method = "static"`}, {`method = "protocol"`}, {`method = "include"`},
+		{`daemon = "kernel"`}, {`daemon = "program"`},
+		{`method = "include"`, `style = "routes"`}, {`method = "include"`, `style = "list"`}, {`method = "include"`, `style = "function"`},
 	}
-	text := strings.Replace(uncommented(), "min_peers = 1\n", "", 1)
-	cfg, err := Parse("example.toml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
+	for _, v := range variants {
+		text := uncommented()
+		for _, with := range v {
+			text = replaceKey(t, text, with)
+		}
+		text = withoutIdle(t, text, idle)
+		cfg, err := Parse("example.toml", []byte(text))
+		if err != nil {
+			t.Errorf("%s:\n%v\n%s", v, err, text)
+			continue
+		}
+		var shown bytes.Buffer
+		if err := Show(&shown, cfg); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse("example.toml", shown.Bytes())
+		if err != nil {
+			t.Fatalf("%s, shown and read again: %v\n%s", v, err, &shown)
+		}
+		if diff := cmp.Diff(cfg, again, exported); diff != "" {
+			t.Errorf("%s: -read +shown and read again:\n%s\n%s", v, diff, &shown)
+		}
 	}
-	var shown bytes.Buffer
-	if err := Show(&shown, cfg); err != nil {
-		t.Fatal(err)
+	for key, n := range idle {
+		if n == len(variants) {
+			t.Errorf("%s has no effect in any", key)
+		}
 	}
-	again, err := Parse("example.toml", shown.Bytes())
-	if err != nil {
-		t.Fatalf("shown and read again: %v\n%s", err, &shown)
+	if len(idle) < 25 {
+		t.Errorf("only %d keys depend on others: %v", len(idle), idle)
 	}
-	if diff := cmp.Diff(cfg, again, exported); diff != "" {
-		t.Errorf("-read +shown and read again:\n%s\n%s", diff, &shown)
+}
+
+// replaceKey puts a key of the example's [router] with another value in place of that which is there.
+func replaceKey(t *testing.T, text, with string) string {
+	t.Helper()
+	key, _, _ := strings.Cut(with, " ")
+	line := regexp.MustCompile(`(?m)^` + key + ` = .*$`)
+	at := line.FindStringIndex(text)
+	if at == nil {
+		t.Fatalf("the example has no key %s", key)
 	}
+	return text[:at[0]] + with + text[at[1]:]
+}
+
+// withoutIdle takes out the lines of keys that have no effect, and counts them. A table goes with all of
+// its lines.
+func withoutIdle(t *testing.T, text string, idle map[string]int) string {
+	t.Helper()
+	_, err := Parse("example.toml", []byte(text))
+	var ps Problems
+	errors.As(err, &ps)
+	lines := strings.Split(text, "\n")
+	for _, p := range ps {
+		if !strings.HasPrefix(p.What, "has no effect ") {
+			t.Errorf("%v", p)
+			continue
+		}
+		idle[p.Key]++
+		at := p.Line - 1
+		if whole := strings.HasPrefix(lines[at], "["); !whole {
+			lines[at] = ""
+			continue
+		}
+		for lines[at] != "" {
+			if key, _, isKey := strings.Cut(lines[at], " = "); isKey {
+				idle[p.Key+"."+key]++
+			}
+			lines[at] = ""
+			at++
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // TestExampleShowsDefaults: what is commented out is the default, but for the keys that have none.
 func TestExampleShowsDefaults(t *testing.T) {
-	others := regexp.MustCompile(`(?m)^#(node|group|admin_group|min_peers|unknown_after|on_unknown|hold_down_max|source|interface|send|expect|env|unknown) = .*$`)
+	others := regexp.MustCompile(`(?m)^#(node|group|admin_group|unknown_after|on_unknown|hold_down_max|source|interface|send|expect|env|unknown` +
+		`|protocol|socket6?|peers|style|include6?|symbol6?|up|down|degrade|read|\[router\.degraded\]|cost|route_map|tag|community|med|prepend|metric2)( = |$).*$`)
+	controlSocket := regexp.MustCompile(`(?m)^#(socket = "/run/vouch/)`)
 	loopback := regexp.MustCompile(`(?m)^#interface = "lo" +# method address.*$`)
-	text := loopback.ReplaceAllString(string(Example()), `interface = "lo"`)
+	text := controlSocket.ReplaceAllString(loopback.ReplaceAllString(string(Example()), `interface = "lo"`), "$1")
 	text = others.ReplaceAllString(text, "")
-	text = regexp.MustCompile(`(?m)^#([a-z_]+ = )`).ReplaceAllString(text, "$1")
+	text = commentedOut.ReplaceAllString(text, "$1")
 	want, err := Parse("example.toml", Example())
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +160,7 @@ func TestExampleCoversEveryKey(t *testing.T) {
 	covers(t, "agent", written.Agent, Agent{})
 	covers(t, "control", written.Control, Control{})
 	covers(t, "router", written.Router, Router{})
+	covers(t, "router.degraded", written.Router["degraded"].(map[string]any), Degraded{})
 	types := map[string]bool{}
 	for _, s := range written.Service {
 		covers(t, "service", s, serviceTable{})

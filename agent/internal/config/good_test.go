@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"vouch/agent/internal/health"
+	"vouch/routers"
 )
 
 // exported compares Configs by everything that is in them.
@@ -40,7 +41,7 @@ func read(t *testing.T, file string) string {
 // TestShowIsTheSame: what is shown parses to the same Config.
 func TestShowIsTheSame(t *testing.T) {
 	files, err := filepath.Glob("testdata/good/*.toml")
-	if err != nil || len(files) < 4 {
+	if err != nil || len(files) < 12 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	for _, file := range files {
@@ -85,36 +86,87 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestFRRDefaults(t *testing.T) {
-	const frr = "[service.a]\nprefixes = [\"192.0.2.53/32\"]\n[service.a.check.up]\ntype = \"plain\"\n[router]\ndaemon = \"frr\"\n"
-	base := Router{
-		Daemon: "frr", Via: "auto", SocketDir: "/run/frr", Vtysh: "vtysh",
+// TestRouterDefaults: what follows from each choice, and that what has no effect is empty.
+func TestRouterDefaults(t *testing.T) {
+	const rest = "[service.a]\nprefixes = [\"192.0.2.53/32\"]\n[service.a.check.up]\ntype = \"plain\"\n[router]\n"
+	const birdFile = "daemon = \"bird\"\nmethod = \"include\"\ninclude = \"/etc/bird/vouch.conf\"\nstyle = \""
+	times := Router{
 		Timeout: time.Second, Deadline: 3 * time.Second, VerifyInterval: 5 * time.Second,
 		RetryMin: 200 * time.Millisecond, RetryMax: 10 * time.Second,
 	}
+	frr := func(r *Router) {
+		r.Daemon, r.Via, r.SocketDir, r.Vtysh = "frr", "auto", "/run/frr", "vtysh"
+		r.Method, r.Protocol, r.Interface, r.Owner = "address", "ospf", "lo", "kernel"
+	}
+	bird := func(r *Router) {
+		r.Daemon, r.Method, r.Interface, r.Via, r.Birdc, r.Birdc6, r.MinPeers = "bird", "address", "lo", "auto", "birdc", "birdc6", 1
+	}
+	auto := func(r *Router) {
+		frr(r)
+		bird(r)
+		r.Daemon, r.Protocol = "auto", ""
+	}
+	include := func(style, symbol, symbol6 string) func(r *Router) {
+		return func(r *Router) {
+			r.Method, r.Interface, r.Style, r.Include = "include", "", style, "/etc/bird/vouch.conf"
+			r.Symbol, r.Symbol6 = symbol, symbol6
+		}
+	}
+	protocol := func(r *Router) {
+		r.Method, r.Interface, r.Symbol, r.Symbol6 = "protocol", "", "{service}", "{service}6"
+	}
+	bgp := func(method string) func(r *Router) {
+		return func(r *Router) {
+			r.Method, r.Protocol, r.Interface, r.Owner, r.MinPeers = method, "bgp", "", "", 1
+		}
+	}
 	tests := []struct {
 		written string
-		change  func(*Router)
+		changes []func(*Router)
 	}{
-		{"", func(r *Router) { r.Method, r.Protocol, r.Interface = "address", "ospf", "lo" }},
-		{`method = "network"`, func(r *Router) { r.Method, r.Protocol, r.MinPeers = "network", "bgp", 1 }},
-		{`method = "static"`, func(r *Router) { r.Method, r.Protocol, r.MinPeers = "static", "bgp", 1 }},
-		{`protocol = "bgp"`, func(r *Router) { r.Method, r.Protocol, r.Interface, r.MinPeers = "address", "bgp", "lo", 1 }},
-		{`via = "socket"`, func(r *Router) {
-			r.Method, r.Protocol, r.Interface, r.Via, r.Vtysh = "address", "ospf", "lo", "socket", ""
-		}},
-		{`timeout = "5s"`, func(r *Router) {
-			r.Method, r.Protocol, r.Interface, r.Timeout, r.Deadline = "address", "ospf", "lo", 5*time.Second, 5*time.Second
-		}},
-		{`retry_max = "100ms"`, func(r *Router) {
-			r.Method, r.Protocol, r.Interface = "address", "ospf", "lo"
-			r.RetryMin, r.RetryMax = 100*time.Millisecond, 100*time.Millisecond
-		}},
+		{"", []func(*Router){auto}},
+		{`daemon = "auto"`, []func(*Router){auto}},
+		{`protocol = "ospf"`, []func(*Router){auto, func(r *Router) { r.Protocol = "ospf" }}},
+		{`via = "socket"`, []func(*Router){auto, func(r *Router) { r.Via, r.Vtysh, r.Birdc, r.Birdc6 = "socket", "", "", "" }}},
+		{`method = "network"`, []func(*Router){frr, bgp("network"), func(r *Router) { r.Daemon = "auto" }}},
+		{`method = "static"`, []func(*Router){frr, bgp("static"), func(r *Router) { r.Daemon, r.Protocol = "auto", "" }}},
+		{`method = "protocol"`, []func(*Router){bird, protocol, func(r *Router) { r.Daemon = "auto" }}},
+		{"method = \"include\"\ninclude = \"/etc/bird/vouch.conf\"", []func(*Router){bird, include("switch", "{SERVICE}_OFF", "{SERVICE}_OFF"), func(r *Router) { r.Daemon = "auto" }}},
+
+		{`daemon = "frr"`, []func(*Router){frr}},
+		{"daemon = \"frr\"\nmethod = \"network\"", []func(*Router){frr, bgp("network")}},
+		{"daemon = \"frr\"\nmethod = \"static\"", []func(*Router){frr, bgp("static")}},
+		{"daemon = \"frr\"\nprotocol = \"bgp\"", []func(*Router){frr, func(r *Router) { r.Protocol, r.MinPeers = "bgp", 1 }}},
+		{"daemon = \"frr\"\nvia = \"socket\"", []func(*Router){frr, func(r *Router) { r.Via, r.Vtysh = "socket", "" }}},
+		{"daemon = \"frr\"\ntimeout = \"5s\"", []func(*Router){frr, func(r *Router) { r.Timeout, r.Deadline = 5*time.Second, 5*time.Second }}},
+		{"daemon = \"frr\"\nretry_max = \"100ms\"", []func(*Router){frr, func(r *Router) { r.RetryMin, r.RetryMax = 100*time.Millisecond, 100*time.Millisecond }}},
+
+		{`daemon = "bird"`, []func(*Router){bird}},
+		{"daemon = \"bird\"\nmethod = \"protocol\"", []func(*Router){bird, protocol}},
+		{birdFile + "list\"", []func(*Router){bird, include("list", "ANYCAST_PREFIXES", "ANYCAST_PREFIXES6")}},
+		{birdFile + "list\"\nsymbol = \"X\"", []func(*Router){bird, include("list", "X", "X6")}},
+		{birdFile + "list\"\nsymbol6 = \"Y\"", []func(*Router){bird, include("list", "ANYCAST_PREFIXES", "Y")}},
+		{birdFile + "function\"", []func(*Router){bird, include("function", "match_route", "match_route")}},
+		{birdFile + "function\"\nsymbol = \"f\"", []func(*Router){bird, include("function", "f", "f")}},
+		{birdFile + "routes\"", []func(*Router){bird, include("routes", "vouch4", "vouch6")}},
+		{birdFile + "routes\"\nsymbol = \"x\"", []func(*Router){bird, include("routes", "x", "x6")}},
+		{birdFile + "list\"\n[router.degraded]\nsymbol = \"X\"", []func(*Router){bird, include("list", "ANYCAST_PREFIXES", "ANYCAST_PREFIXES6"),
+			func(r *Router) { r.Degraded = Degraded{Symbol: "X", Symbol6: "X6"} }}},
+		{birdFile + "switch\"\n[router.degraded]\nsymbol = \"X_{service}\"", []func(*Router){bird, include("switch", "{SERVICE}_OFF", "{SERVICE}_OFF"),
+			func(r *Router) { r.Degraded = Degraded{Symbol: "X_{service}", Symbol6: "X_{service}"} }}},
+
+		{`daemon = "kernel"`, []func(*Router){func(r *Router) { r.Daemon, r.Method, r.Interface = "kernel", "address", "lo" }}},
+		{"daemon = \"program\"\nup = [\"true\"]\ndown = [\"/bin/false\", \"\"]", []func(*Router){func(r *Router) {
+			r.Daemon, r.Up, r.Down = "program", Command{"true"}, Command{"/bin/false", ""}
+			r.Timeout, r.Deadline = 10*time.Second, 10*time.Second
+		}}},
 	}
 	for _, tt := range tests {
-		want := base
-		tt.change(&want)
-		if diff := cmp.Diff(want, parseDouble(t, "vouch.toml", frr+tt.written).Router); diff != "" {
+		want := times
+		for _, change := range tt.changes {
+			change(&want)
+		}
+		if diff := cmp.Diff(want, parseDouble(t, "vouch.toml", rest+tt.written).Router); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", tt.written, diff)
 		}
 	}
@@ -214,5 +266,75 @@ func TestShow(t *testing.T) {
 	}
 	if diff := cmp.Diff(read(t, "testdata/kernel.shown"), b.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestShowTellsWhatTheDriverSettles: above [router] stands which keys are empty without being idle.
+func TestShowTellsWhatTheDriverSettles(t *testing.T) {
+	const rest = "[service.a]\nprefixes = [\"192.0.2.53/32\"]\n[service.a.check.up]\ntype = \"plain\"\n[router]\n"
+	const note = "# Not set, so that the driver settles it: "
+	for written, want := range map[string]string{
+		"":                   note + "protocol, socket, socket6, peers.\n[router]",
+		`peers = ["core1"]`:  note + "protocol, socket, socket6.\n[router]",
+		`method = "static"`:  note + "protocol.\n[router]",
+		`daemon = "frr"`:     "\n\n[router]",
+		`daemon = "kernel"`:  "\n\n[router]",
+		`method = "network"`: "\n\n[router]",
+		"method = \"protocol\"\nsymbol = \"x\"\nsocket6 = \"/run/b6\"\npeers = [\"core1\"]": note + "socket.\n[router]",
+	} {
+		var b strings.Builder
+		if err := showTOML(&b, sections(parseDouble(t, "vouch.toml", rest+written), doubleSpec)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%s: no %q in\n%s", written, want, &b)
+		}
+	}
+}
+
+func TestLabels(t *testing.T) {
+	cfg := parseDouble(t, "bird-protocol.toml", read(t, "testdata/good/bird-protocol.toml"))
+	want := map[netip.Prefix]routers.Label{
+		netip.MustParsePrefix("192.0.2.53/32"):    {Service: "dns", Symbol: "resolver"},
+		netip.MustParsePrefix("192.0.2.54/32"):    {Service: "dns", Symbol: "resolver"},
+		netip.MustParsePrefix("2001:db8::53/128"): {Service: "dns"},
+		netip.MustParsePrefix("192.0.2.80/32"):    {Service: "web"},
+		netip.MustParsePrefix("2001:db8::80/128"): {Service: "web", Symbol: "web_v6"},
+	}
+	if diff := cmp.Diff(want, cfg.Labels(), exported); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestDegradedIsReadAsWritten: a check can degrade its service where there is a way to.
+func TestDegradedIsReadAsWritten(t *testing.T) {
+	for file, want := range map[string]Degraded{
+		"frr-degraded.toml":  {Cost: 200},
+		"frr-network.toml":   {RouteMap: "WORSE"},
+		"frr-static.toml":    {Tag: 4294967295},
+		"bird-protocol.toml": {Symbol: "{service}_worse", Symbol6: "{service}_worse6"},
+		"bird-switch.toml":   {Symbol: "{SERVICE}_WORSE", Symbol6: "{SERVICE}_WORSE6"},
+		"bird-routes.toml":   {Community: []string{"65001:666", "4200000000:0:4294967295"}, MED: 4294967295, Prepend: []uint32{4294967295, 1}, Metric2: 16777214},
+		"bird-list.toml":     {Symbol: "WORSE_PREFIXES", Symbol6: "WORSE_PREFIXES6"},
+		"program.toml":       {},
+	} {
+		cfg := parseDouble(t, file, read(t, "testdata/good/"+file))
+		if diff := cmp.Diff(want, cfg.Router.Degraded); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", file, diff)
+		}
+		var soft int
+		for _, s := range cfg.Services {
+			for _, c := range s.Checks {
+				if c.Counts() && c.Degrades() {
+					t.Errorf("%s: %s of %s both withdraws and degrades", file, c.Name, s.Name)
+				}
+				if c.Degrades() {
+					soft++
+				}
+			}
+		}
+		if soft == 0 {
+			t.Errorf("%s: no check degrades", file)
+		}
 	}
 }

@@ -99,13 +99,15 @@ func (p parser) parse(file string, data []byte) (*Config, error) {
 	}
 	doc := &document{file: file, md: md, places: locate(string(data)), inner: map[string]bool{}}
 	root := doc.root(prims)
+	rt := root.section("router")
 	cfg := &Config{
 		File:    file,
 		Agent:   p.agent(root.section("agent")),
 		Control: control(root.section("control")),
-		Router:  router(root.section("router")),
+		Router:  router(rt),
 	}
-	cfg.Services = p.services(root, cfg.Router)
+	keepApart(rt, cfg)
+	cfg.Services = p.services(root, rt, cfg.Router)
 	root.unknown("")
 	doc.refuseInner()
 	doc.dropCaused()

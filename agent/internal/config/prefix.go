@@ -94,7 +94,7 @@ func prefixes(t *table, service string, written []string, r Router, owners map[n
 // ownPrefix enters a prefix into owners, unless another has it or the method cannot announce it.
 func ownPrefix(t *table, service string, i int, p netip.Prefix, r Router, owners map[netip.Prefix]owner) *fault {
 	if r.Method == methodAddress && !p.IsSingleIP() {
-		wayOut := fmt.Sprintf("write %s, or use method = %q or %q", host(p.Addr()), methodNetwork, methodStatic)
+		wayOut := fmt.Sprintf("write %s, or use method = %s", host(p.Addr()), alternatives(otherMethods(r)))
 		return &fault{"is no single address, as method address needs", wayOut}
 	}
 	if o, taken := owners[p]; taken {

@@ -10,7 +10,7 @@ import (
 )
 
 // A bound is what a number or duration must lie within; use is a value that does.
-type bound[T int | time.Duration] struct {
+type bound[T int | uint32 | time.Duration] struct {
 	min, max T
 	use      string
 }
@@ -20,7 +20,7 @@ type span = bound[time.Duration]
 
 // within refuses a written value outside its bound. Nothing is said of a key that has a problem
 // already.
-func within[T int | time.Duration](t *table, key string, v T, b bound[T]) {
+func within[T int | uint32 | time.Duration](t *table, key string, v T, b bound[T]) {
 	switch {
 	case !t.has(key) || !t.good(key):
 	case v < b.min:
@@ -87,6 +87,8 @@ var (
 	groupForm     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
 	interfaceForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
 	programForm   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}$`)
+	peerForm      = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,62}$`)
+	routeMapForm  = peerForm
 	pathForm      = regexp.MustCompile(`^/[A-Za-z0-9/._+@-]+$`)
 )
 

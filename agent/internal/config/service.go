@@ -11,21 +11,30 @@ import (
 )
 
 // services reads all tables below [service].
-func (p parser) services(root *table, r Router) []Service {
+func (p parser) services(root, rt *table, r Router) []Service {
 	tables := root.tables("service", "[service.NAME]")
 	if len(tables) == 0 && root.good("service") {
 		root.refuse("service", "there is no service to vouch for", "write [service.NAME], as vouch config example shows")
 	}
-	owners := map[netip.Prefix]owner{}
+	owners, symbols := map[netip.Prefix]owner{}, symbolTable{}
 	var services []Service
 	var probes []probe
+	var soft []degradable
 	for _, t := range tables {
 		s, more := p.service(t, r, owners)
 		services, probes = append(services, s), append(probes, more...)
+		if i := slices.IndexFunc(more, func(pr probe) bool { return pr.degrades }); i >= 0 {
+			soft = append(soft, degradable{s, more[i].table})
+		}
+		if rt.good("daemon", "method") {
+			ownSymbols(t, r, s)
+			symbols.enter(rt, t, r, s)
+		}
 	}
 	for _, pr := range probes {
 		pr.keepOffPrefixes(r, owners)
 	}
+	needsWay(rt, r, len(services), soft)
 	slices.SortFunc(services, func(a, b Service) int { return cmp.Compare(a.Name, b.Name) })
 	return services
 }
@@ -33,7 +42,7 @@ func (p parser) services(root *table, r Router) []Service {
 func (p parser) service(t *table, r Router, owners map[netip.Prefix]owner) (Service, []probe) {
 	raw := serviceTable{Interval: time.Second, Rise: 2, Fall: 3, OnUnknown: "hold", OnStop: "keep"}
 	t.fill(&raw)
-	s := Service{Name: t.path[len(t.path)-1], Require: raw.Require, OnStop: raw.OnStop}
+	s := Service{Name: t.path[len(t.path)-1], Require: raw.Require, OnStop: raw.OnStop, Symbol: raw.Symbol, Symbol6: raw.Symbol6}
 	s.Prefixes = prefixes(t, s.Name, raw.Prefixes, r, owners)
 	slices.SortFunc(s.Prefixes, netip.Prefix.Compare)
 	t.oneOf("on_stop", s.OnStop, "keep", "withdraw")
@@ -119,11 +128,15 @@ func groupsOf(t *table, s *Service) map[string]*table {
 	return tables
 }
 
-// members counts what each require is asked of, and refuses what can never be met or never fail.
+// members counts what each require is asked of, and refuses what can never be met or never fail. A
+// service's own require is for the checks and groups that can withdraw it: one that degrades it does so
+// alone, or with its group.
 func members(t *table, s *Service, groups map[string]*table) {
-	alone, byGroup := 0, map[string]int{}
+	alone, byGroup, soft := 0, map[string]int{}, map[string]int{}
 	for _, c := range s.Checks {
 		switch {
+		case c.Degrades():
+			soft[c.Group]++
 		case !c.Counts():
 		case c.Group == "":
 			alone++
@@ -132,22 +145,27 @@ func members(t *table, s *Service, groups map[string]*table) {
 		}
 	}
 	for name, g := range groups {
-		if byGroup[name] == 0 && t.good("check") {
+		switch {
+		case !t.good("check"):
+		case byGroup[name]+soft[name] == 0:
 			g.refuseTable("the group has no check", fmt.Sprintf("write group = %q in one, or remove it", name))
+		case byGroup[name] > 0 && soft[name] > 0:
+			g.refuseTable(`the group has checks that withdraw and checks that degrade, which are not counted together`, "make two groups of it")
 		}
-		enough(g, s.Groups[name], byGroup[name], "checks")
+		enough(g, s.Groups[name], byGroup[name]+soft[name], "checks")
 	}
+	hard := alone + len(byGroup)
 	switch {
 	case !t.good("check"):
 		return
 	case len(s.Checks) == 0:
 		t.refuseTable("a service needs at least one check", fmt.Sprintf("write [%s.check.NAME]", t.path))
 		return
-	case alone+len(byGroup) == 0:
-		t.refuseTable(`no check counts, so that nothing could ever withdraw it: all have on_fail = "warn"`, `give one on_fail = "withdraw"`)
+	case hard == 0:
+		t.refuseTable(`no check could ever withdraw it: none has on_fail = "withdraw"`, `give one on_fail = "withdraw"`)
 		return
 	}
-	enough(t, s.Require, alone+len(groups), "checks and groups")
+	enough(t, s.Require, hard, "checks and groups")
 }
 
 // enough refuses a require that asks for more than there is.

@@ -27,7 +27,8 @@ type entry struct {
 }
 
 // Show prints the configuration in force, with all defaults, as TOML that Parse turns into the same
-// Config. Above each service stands its Timing, as a comment. It does not print what has no effect.
+// Config. Above each service stands its Timing, as a comment, and above the router which keys are left
+// to the driver. It does not print what has no effect.
 func Show(w io.Writer, c *Config) error { return showTOML(w, sections(c, kinds.New)) }
 
 func showTOML(w io.Writer, ss []section) error {
@@ -78,12 +79,30 @@ func sections(c *Config, newSpec specOf) []section {
 	out := []section{
 		{path: toml.Key{"agent"}, entries: entries(reflect.ValueOf(c.Agent), nil)},
 		{path: toml.Key{"control"}, entries: entries(reflect.ValueOf(c.Control), nil)},
-		{path: toml.Key{"router"}, entries: entries(reflect.ValueOf(c.Router), nil)},
+		{path: toml.Key{"router"}, note: leftToDriver(c.Router), entries: entries(reflect.ValueOf(c.Router), nil)},
+	}
+	if d := entries(reflect.ValueOf(c.Router.Degraded), nil); len(d) > 0 {
+		out = append(out, section{path: toml.Key{"router", "degraded"}, entries: d})
 	}
 	for _, s := range c.Services {
 		out = append(out, serviceSections(s, newSpec)...)
 	}
 	return out
+}
+
+// leftToDriver tells which keys are empty because the driver knows better.
+func leftToDriver(r Router) string {
+	var keys []string
+	for _, f := range tagged(reflect.ValueOf(r)) {
+		settled := slices.Contains([]string{"protocol", "socket", "socket6", "peers"}, f.key)
+		if settled && f.value.IsZero() && uses.effective(r, f.key) {
+			keys = append(keys, f.key)
+		}
+	}
+	if keys == nil {
+		return ""
+	}
+	return "Not set, so that the driver settles it: " + strings.Join(keys, ", ") + "."
 }
 
 func serviceSections(s Service, newSpec specOf) []section {
@@ -115,6 +134,7 @@ func written(s Service) serviceTable {
 	h := s.Health
 	raw := serviceTable{
 		Interval: h.Interval, Fast: h.Fast, Rise: h.Rise, Fall: h.Fall, Require: s.Require, OnStop: s.OnStop,
+		Symbol: s.Symbol, Symbol6: s.Symbol6,
 		HoldDown: h.HoldDown, HoldDownMax: h.HoldDownMax, HoldDownCalm: h.HoldDownCalm, UnknownAfter: h.UnknownAfter,
 	}
 	for _, p := range s.Prefixes {

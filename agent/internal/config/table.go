@@ -186,6 +186,13 @@ func (t *table) section(key string) *table {
 	return &table{doc: t.doc, path: join(t.path, key), bad: map[string]bool{}}
 }
 
+// below gives a table below this one, nil when it is not there.
+func (t *table) below(key string) *table {
+	t.known = append(t.known, key)
+	sub, _ := t.sub(key, "["+join(t.path, key).String()+"]")
+	return sub
+}
+
 // names gives the keys in the order of the file.
 func (t *table) names() []string {
 	return slices.SortedFunc(maps.Keys(t.prims), func(a, b string) int {
@@ -215,7 +222,7 @@ func (t *table) fill(to any) {
 }
 
 func (t *table) set(key string, prim toml.Primitive, to reflect.Value) {
-	if _, own := to.Addr().Interface().(toml.Unmarshaler); to.Kind() == reflect.Slice && !own {
+	if to.Kind() == reflect.Slice && !readWhole(to) {
 		t.setList(key, prim, to)
 		return
 	}
@@ -227,6 +234,15 @@ func (t *table) set(key string, prim toml.Primitive, to reflect.Value) {
 		return
 	}
 	t.doc.noteInner(join(t.path, key), to.Type())
+}
+
+// readWhole says whether a list is read as a whole, not element by element.
+func readWhole(list reflect.Value) bool {
+	switch list.Addr().Interface().(type) {
+	case toml.Unmarshaler, *Command:
+		return true
+	}
+	return false
 }
 
 func (t *table) setList(key string, prim toml.Primitive, to reflect.Value) {

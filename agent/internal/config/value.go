@@ -36,6 +36,8 @@ func setValue(md *toml.MetaData, prim toml.Primitive, to reflect.Value) *fault {
 		return setWith(v, raw, parseRequire)
 	case *netip.Addr:
 		return setWith(v, raw, parseAddr)
+	case *Command:
+		return setWith(v, raw, parseCommand)
 	case encoding.TextUnmarshaler, toml.Unmarshaler:
 		return faultOf(md.PrimitiveDecode(prim, v))
 	}

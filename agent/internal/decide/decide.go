@@ -18,18 +18,23 @@ type Drain struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
+// A Side is how one kind of a service's checks stands.
+type Side struct {
+	State   health.State
+	Failing []string // the checks that count and failed, each as "dns failed: timeout"
+	Unknown []string // the checks that count and are unknown, each as "route unknown: no answer"
+}
+
 // Input is all that a decision rests on.
 type Input struct {
-	Verdict     health.Verdict
+	Hard        Side // the checks that can withdraw
+	Soft        Side // the checks that can only degrade; zero: there are none
+	Rules       health.Settings
 	Removed     bool // the service is no longer configured; its prefixes go
 	Stopping    bool // the agent stops, and the service withdraws then
 	Unrisen     bool // there was no verdict yet since the boot: unknown means withdrawn
 	Unconfirmed bool // no round has confirmed the verdict since vouch was started or the service resumed
 	Drain       *Drain
-	State       health.State
-	Rules       health.Settings
-	Failing     []string // the checks that count and failed, each as "dns failed: timeout"
-	Unknown     []string // the checks that count and are unknown, each as "route unknown: no answer"
 }
 
 // A Reason is one rule as it stands. Rules that are outranked are told as well, because they say
@@ -45,12 +50,13 @@ type Reason struct {
 
 // The rules, in order of precedence.
 const (
-	RuleStop    = "stop"    // the agent stops, and on_stop is "withdraw"
-	RuleRemoved = "removed" // the service left the configuration
-	RuleDrain   = "drain"   // an operator's withdraw
-	RuleChecks  = "checks"  // hard failure: the verdict is down
-	RuleStart   = "start"   // no verdict yet
-	RuleServing = "serving" // the verdict is up
+	RuleStop     = "stop"     // the agent stops, and on_stop is "withdraw"
+	RuleRemoved  = "removed"  // the service left the configuration
+	RuleDrain    = "drain"    // an operator's withdraw
+	RuleChecks   = "checks"   // hard failure: the verdict is down
+	RuleStart    = "start"    // no verdict yet
+	RuleDegraded = "degraded" // the checks that can only degrade have failed
+	RuleServing  = "serving"  // the verdict is up
 )
 
 // A Decision is what a service's prefixes ought to be, and why. Exactly one of its reasons decides.
@@ -60,7 +66,7 @@ type Decision struct {
 }
 
 // rules are asked in this order. Each gives its reason and what follows if it decides.
-var rules = []func(in Input, now time.Time) (Reason, routers.Want){removed, drained, failed, started, serving}
+var rules = []func(in Input, now time.Time) (Reason, routers.Want){removed, drained, failed, started, degraded, serving}
 
 // Decide says what the service's prefixes ought to be at now, and why. It is pure.
 func Decide(in Input, now time.Time) Decision {
@@ -111,38 +117,55 @@ func drained(in Input, now time.Time) (Reason, routers.Want) {
 }
 
 func failed(in Input, now time.Time) (Reason, routers.Want) {
-	r := Reason{Rule: RuleChecks, Applies: in.Verdict == health.Down, Text: "no check fails"}
-	switch {
-	case r.Applies:
-		r.Text, r.Since, r.Until = standing(in, now), in.State.Since, heldUntil(in, now)
-	case in.State.Bad > 0 || len(in.Failing)+len(in.Unknown) > 0:
-		r.Text = "not down: " + standing(in, now)
-	}
-	return r, routers.Withdrawn
+	return fallen(RuleChecks, "down", "no check withdraws it", in.Hard, in.Rules, now), routers.Withdrawn
 }
 
 // started withdraws after a boot, because what the daemon's saved configuration announces has not
 // been vouched for; after a restart of the agent alone it leaves things as they are.
 func started(in Input, now time.Time) (Reason, routers.Want) {
-	r := Reason{Rule: RuleStart, Applies: in.Verdict == health.Unknown, Text: "a verdict has been reached"}
+	r := Reason{Rule: RuleStart, Applies: in.Hard.State.Verdict == health.Unknown, Text: "a verdict has been reached"}
 	switch {
 	case r.Applies && in.Unrisen:
-		r.Text = "nothing is announced after a boot before rise: " + standing(in, now)
+		r.Text = "nothing is announced after a boot before rise: " + standing(in.Hard, in.Rules, "down", now)
 		return r, routers.Withdrawn
 	case r.Applies:
-		r.Text = "what is stays until there is a verdict: " + standing(in, now)
+		r.Text = "what is stays until there is a verdict: " + standing(in.Hard, in.Rules, "down", now)
 	}
 	return r, routers.Keep
 }
 
+func degraded(in Input, now time.Time) (Reason, routers.Want) {
+	r := fallen(RuleDegraded, "degraded", "no check degrades it", in.Soft, in.Rules, now)
+	if r.Applies && in.Hard.State.Verdict == health.Up && in.Unconfirmed {
+		r.Text = unconfirmed(in.Rules) + r.Text
+	}
+	return r, routers.Degraded
+}
+
+// fallen applies when one side's checks have failed, which makes the service what.
+func fallen(rule, what, fine string, side Side, s health.Settings, now time.Time) Reason {
+	r := Reason{Rule: rule, Applies: side.State.Verdict == health.Down, Text: fine}
+	switch {
+	case r.Applies:
+		r.Text, r.Since, r.Until = standing(side, s, what, now), side.State.Since, heldUntil(side.State, now)
+	case side.State.Bad > 0 || len(side.Failing)+len(side.Unknown) > 0:
+		r.Text = "not " + what + ": " + standing(side, s, what, now)
+	}
+	return r
+}
+
 func serving(in Input, now time.Time) (Reason, routers.Want) {
-	r := Reason{Rule: RuleServing, Applies: in.Verdict == health.Up, Text: "not up"}
+	r := Reason{Rule: RuleServing, Applies: in.Hard.State.Verdict == health.Up, Text: "not up"}
 	if r.Applies {
-		r.Text, r.Since = standing(in, now), in.State.Since
+		r.Text, r.Since = standing(in.Hard, in.Rules, "down", now), in.Hard.State.Since
 	}
 	if r.Applies && in.Unconfirmed {
-		r.Text = fmt.Sprintf("not yet confirmed since vouch was started or the service resumed: what is announced stays, what is not waits for %s; %s",
-			inARow(in.Rules.Rise, "good"), r.Text)
+		r.Text = unconfirmed(in.Rules) + r.Text
 	}
 	return r, routers.Announced
+}
+
+func unconfirmed(s health.Settings) string {
+	return fmt.Sprintf("not yet confirmed since vouch was started or the service resumed: what is announced stays, what is not waits for %s; ",
+		inARow(s.Rise, "good"))
 }

@@ -8,23 +8,22 @@ import (
 	"vouch/agent/internal/health"
 )
 
-// standing tells how the checks and the counts stand, such as "dns failed: timeout; 3 bad rounds in
-// a row (fall 3); held down until 12:00:05 (40s more)".
-func standing(in Input, now time.Time) string {
-	parts := append(append([]string{}, in.Failing...), in.Unknown...)
-	parts = append(parts, rounds(in))
-	if t := heldUntil(in, now); !t.IsZero() {
-		parts = append(parts, "held down until "+until(t, now))
+// standing tells how the checks and the counts of one side stand, such as "dns failed: timeout; 3 bad
+// rounds in a row (fall 3); held down until 12:00:05 (40s more)". fallen is the word for its being down.
+func standing(side Side, s health.Settings, fallen string, now time.Time) string {
+	parts := append(append([]string{}, side.Failing...), side.Unknown...)
+	parts = append(parts, rounds(side.State, s))
+	if t := heldUntil(side.State, now); !t.IsZero() {
+		parts = append(parts, "held "+fallen+" until "+until(t, now))
 	}
-	if t := in.State.UnknownSince; !t.IsZero() {
-		parts = append(parts, undecided(in.Rules, in.Verdict, now.Sub(t)))
+	if t := side.State.UnknownSince; !t.IsZero() {
+		parts = append(parts, undecided(s, side.State.Verdict, fallen, now.Sub(t)))
 	}
 	return strings.Join(parts, "; ")
 }
 
 // rounds counts what is in a row, against what it takes.
-func rounds(in Input) string {
-	st, s := in.State, in.Rules
+func rounds(st health.State, s health.Settings) string {
 	switch {
 	case st.Good > 0 && st.Good < s.Rise:
 		return fmt.Sprintf("%d of %d good rounds (rise %d)", st.Good, s.Rise, s.Rise)
@@ -46,7 +45,7 @@ func inARow(n int, kind string) string {
 }
 
 // undecided tells how long nothing could be concluded, and what will come of it.
-func undecided(s health.Settings, v health.Verdict, lasted time.Duration) string {
+func undecided(s health.Settings, v health.Verdict, fallen string, lasted time.Duration) string {
 	text := "undecided for " + span(lasted)
 	switch {
 	case s.OnUnknown != health.Withdraw || s.UnknownAfter <= 0:
@@ -54,12 +53,12 @@ func undecided(s health.Settings, v health.Verdict, lasted time.Duration) string
 	case v == health.Down:
 		return text
 	}
-	return text + ", down after " + span(s.UnknownAfter)
+	return text + ", " + fallen + " after " + span(s.UnknownAfter)
 }
 
 // heldUntil gives the end of the hold-down in force, or zero.
-func heldUntil(in Input, now time.Time) time.Time {
-	if t := in.State.HoldUntil; in.Verdict == health.Down && now.Before(t) {
+func heldUntil(st health.State, now time.Time) time.Time {
+	if t := st.HoldUntil; st.Verdict == health.Down && now.Before(t) {
 		return t
 	}
 	return time.Time{}

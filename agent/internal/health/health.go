@@ -26,14 +26,15 @@ func (o Outcome) String() string { return outcomeNames[o] }
 // A Verdict is what the rounds say of a service.
 type Verdict uint8
 
-// The verdicts.
+// The verdicts. Step never comes to Degraded: it is what With makes of two states.
 const (
 	Unknown Verdict = iota // not decided since the start
 	Up
 	Down
+	Degraded // up, but not as it should be
 )
 
-var verdictNames = [...]string{"unknown", "up", "down"}
+var verdictNames = [...]string{"unknown", "up", "down", "degraded"}
 
 // String gives the spec's word.
 func (v Verdict) String() string { return verdictNames[v] }
@@ -49,6 +50,15 @@ func (v *Verdict) UnmarshalText(b []byte) error {
 	}
 	*v = Verdict(i)
 	return nil
+}
+
+// With gives the verdict of a service whose own is v, and that of whose checks which can only degrade it
+// is soft. What is not known of those changes nothing.
+func (v Verdict) With(soft Verdict) Verdict {
+	if v == Up && soft == Down {
+		return Degraded
+	}
+	return v
 }
 
 // OnUnknown says what to do when a service has been unknown for UnknownAfter.

@@ -15,8 +15,16 @@ const (
 	refusedMax = 5 * time.Minute
 )
 
-// eager is by how much the longest wait is shorter while something is to be withdrawn.
-const eager = 4
+// eagerness says by how much the longest wait is shorter for w than for an announce.
+func eagerness(w routers.Want) time.Duration {
+	switch w {
+	case routers.Withdrawn:
+		return 4
+	case routers.Degraded:
+		return 2
+	}
+	return 1
+}
 
 // A class of errors is waited out at its own pace.
 type class uint8
@@ -43,9 +51,9 @@ type backoff struct {
 	wait  time.Duration
 }
 
-// grow doubles the wait between the shortest and the longest of its class; a class that is new
-// starts anew.
-func (b *backoff) grow(c class, o Options, withdraw bool) {
+// grow doubles the wait before w is asked for again between the shortest and the longest of its class;
+// a class that is new starts anew.
+func (b *backoff) grow(c class, o Options, w routers.Want) {
 	shortest, longest := o.RetryMin, o.RetryMax
 	switch c {
 	case busy:
@@ -53,8 +61,8 @@ func (b *backoff) grow(c class, o Options, withdraw bool) {
 	case refused:
 		shortest, longest = refusedMin, refusedMax
 	}
-	if withdraw && c != busy {
-		longest /= eager
+	if c != busy {
+		longest /= eagerness(w)
 	}
 	if b.class != c || b.wait == 0 {
 		b.wait = shortest / 2

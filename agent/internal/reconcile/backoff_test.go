@@ -19,31 +19,34 @@ func TestBackoff(t *testing.T) {
 		return ds
 	}
 	for _, tc := range []struct {
-		err      error
-		withdraw bool
-		want     []time.Duration
+		err  error
+		to   routers.Want
+		want []time.Duration
 	}{
-		{errors.New("any"), false, ms(200, 400, 800, 1600, 3200, 6400, 10000, 10000)},
-		{routers.ErrUnavailable, true, ms(200, 400, 800, 1600, 2500, 2500)},
-		{fmt.Errorf("frr: %w", routers.ErrBusy), true, ms(100, 200, 400, 800, 1600, 2000, 2000)},
-		{fmt.Errorf("frr: %w", routers.ErrRefused), false, ms(5000, 10000, 20000, 40000, 80000, 160000, 300000, 300000)},
-		{routers.ErrRefused, true, ms(5000, 10000, 20000, 40000, 75000, 75000)},
+		{errors.New("any"), announced, ms(200, 400, 800, 1600, 3200, 6400, 10000, 10000)},
+		{routers.ErrUnavailable, withdrawn, ms(200, 400, 800, 1600, 2500, 2500)},
+		{routers.ErrUnavailable, degraded, ms(200, 400, 800, 1600, 3200, 5000, 5000)},
+		{routers.ErrRefused, degraded, ms(5000, 10000, 20000, 40000, 80000, 150000, 150000)},
+		{routers.ErrBusy, degraded, ms(100, 200, 400, 800, 1600, 2000, 2000)},
+		{fmt.Errorf("frr: %w", routers.ErrBusy), withdrawn, ms(100, 200, 400, 800, 1600, 2000, 2000)},
+		{fmt.Errorf("frr: %w", routers.ErrRefused), announced, ms(5000, 10000, 20000, 40000, 80000, 160000, 300000, 300000)},
+		{routers.ErrRefused, withdrawn, ms(5000, 10000, 20000, 40000, 75000, 75000)},
 	} {
 		var b backoff
 		var got []time.Duration
 		for range tc.want {
-			b.grow(classOf(tc.err), opt, tc.withdraw)
+			b.grow(classOf(tc.err), opt, tc.to)
 			got = append(got, b.jittered(0))
 			if low := b.jittered(0.999); low > b.wait || low < b.wait*4/5 {
 				t.Errorf("%v: %s becomes %s", tc.err, b.wait, low)
 			}
 		}
 		if !slices.Equal(got, tc.want) {
-			t.Errorf("%v, withdraw %t: %v, want %v", tc.err, tc.withdraw, got, tc.want)
+			t.Errorf("%v, to be %s: %v, want %v", tc.err, tc.to, got, tc.want)
 		}
 	}
 	b := backoff{class: refused, wait: refusedMax}
-	if b.grow(busy, opt, false); b.wait != busyMin {
+	if b.grow(busy, opt, announced); b.wait != busyMin {
 		t.Errorf("busy after refused: %s, want %s", b.wait, busyMin)
 	}
 }

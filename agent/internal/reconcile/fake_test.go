@@ -19,6 +19,7 @@ import (
 type fake struct {
 	mu      sync.Mutex
 	stages  map[netip.Prefix]routers.Stage
+	worse   map[netip.Prefix]bool // what is there is there in the worse way
 	inUse   bool
 	applies []applied
 	reads   []time.Time
@@ -101,12 +102,12 @@ func (f *fake) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observ
 	defer f.mu.Unlock()
 	var have []routers.Observation
 	for _, p := range ps {
-		o := routers.Observation{Prefix: p, Stage: f.stages[p]}
+		o := routers.Observation{Prefix: p, Stage: f.stages[p], Degraded: f.worse[p] && f.stages[p] > routers.Absent}
 		if o.Stage == routers.Unknown {
 			o.Stage = routers.Absent
 		}
 		if err != nil {
-			o.Stage = routers.Unknown
+			o.Stage, o.Degraded = routers.Unknown, false
 		}
 		have = append(have, o)
 	}
@@ -141,15 +142,16 @@ func (f *fake) change(c routers.Change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	stage := routers.Absent
-	if c.Want == routers.Announced {
+	if c.Want != routers.Withdrawn {
 		stage = routers.Advertised
 	}
+	put := func() { f.stages[c.Prefix], f.worse[c.Prefix] = stage, c.Want == routers.Degraded }
 	switch {
 	case f.ignore != nil && f.ignore(c.Prefix):
 	case f.settle > 0:
-		time.AfterFunc(f.settle, func() { f.do(func() { f.stages[c.Prefix] = stage }) })
+		time.AfterFunc(f.settle, func() { f.do(put) })
 	default:
-		f.stages[c.Prefix] = stage
+		put()
 	}
 }
 
@@ -189,7 +191,7 @@ func run(t *testing.T, opt Options, stages map[netip.Prefix]routers.Stage, test 
 func runRouter(t *testing.T, opt Options, stages map[netip.Prefix]routers.Stage, of func(*fake) routers.Router, test func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{t: t, f: &fake{stages: map[netip.Prefix]routers.Stage{}}}
+		r := &rig{t: t, f: &fake{stages: map[netip.Prefix]routers.Stage{}, worse: map[netip.Prefix]bool{}}}
 		for p, s := range stages {
 			r.f.stages[p] = s
 		}
@@ -261,6 +263,15 @@ func describe(rep Report) string {
 func reads(p netip.Prefix, s routers.Stage) func(Report) bool {
 	return func(rep Report) bool {
 		return slices.ContainsFunc(rep.Observations, func(o routers.Observation) bool { return o.Prefix == p && o.Stage == s })
+	}
+}
+
+// readsWay says that p was read advertised, in the worse way or not.
+func readsWay(p netip.Prefix, worse bool) func(Report) bool {
+	return func(rep Report) bool {
+		return slices.ContainsFunc(rep.Observations, func(o routers.Observation) bool {
+			return o.Prefix == p && o.Stage == routers.Advertised && o.Degraded == worse
+		})
 	}
 }
 

@@ -83,7 +83,7 @@ func (l *ledger) desire(next Desired, now time.Time) {
 		e := l.entries[p]
 		force := e != nil && e.asked && w != routers.Keep
 		delete(l.entries, p)
-		if force || !met(w, l.last(p), l.goal) {
+		if force || !Met(w, l.last(p), l.goal) {
 			l.entries[p] = &entry{since: now, next: now, force: force}
 		}
 	}
@@ -95,7 +95,7 @@ func (l *ledger) observe(have []routers.Observation, err error, goal routers.Sta
 	l.have, l.err, l.goal = have, err, goal
 	for _, o := range have {
 		e := l.entries[o.Prefix]
-		switch ok := met(l.want[o.Prefix], o, goal); {
+		switch ok := Met(l.want[o.Prefix], o, goal); {
 		case ok && e != nil:
 			l.confirm(e, o)
 		case ok:
@@ -142,11 +142,22 @@ func (l *ledger) repairAt(o routers.Observation, now time.Time) time.Time {
 
 // notTaken is the error of a change that was asked for and is not read.
 func (l *ledger) notTaken(o routers.Observation) error {
-	err := fmt.Errorf("%s is still read as %s, %s after it was asked to be %s", o.Prefix, o.Stage, l.opt.Deadline, l.want[o.Prefix])
+	err := fmt.Errorf("%s is still read as %s, %s after it was asked to be %s", o.Prefix, inWhatWay(o, l.want[o.Prefix]), l.opt.Deadline, l.want[o.Prefix])
 	if o.Detail != "" {
 		err = fmt.Errorf("%w: %s", err, o.Detail)
 	}
 	return err
+}
+
+// inWhatWay names the stage, and the way where that may be what is not as wanted.
+func inWhatWay(o routers.Observation, w routers.Want) string {
+	switch {
+	case o.Degraded:
+		return o.Stage.String() + ", degraded"
+	case w == routers.Degraded && o.Stage > routers.Absent:
+		return o.Stage.String() + ", not degraded"
+	}
+	return o.Stage.String()
 }
 
 // due gives the changes to ask for at now, in Plan's order. It has none for a prefix that was in no
@@ -169,15 +180,18 @@ func (l *ledger) due(now time.Time) []routers.Change {
 
 // unmet gives a stage that is not as wanted.
 func unmet(w routers.Want) routers.Stage {
-	if w == routers.Announced {
-		return routers.Absent
+	if w == routers.Withdrawn {
+		return routers.Configured
 	}
-	return routers.Configured
+	return routers.Absent
 }
 
-// urgent gives the withdraws that are due at now.
+// urgent gives the changes that are due at now and do not wait for another reading: what draws traffic
+// is to draw less of it.
 func (l *ledger) urgent(now time.Time) []routers.Change {
-	return slices.DeleteFunc(l.due(now), func(c routers.Change) bool { return c.Want != routers.Withdrawn })
+	return slices.DeleteFunc(l.due(now), func(c routers.Change) bool {
+		return c.Want != routers.Withdrawn && (c.Want != routers.Degraded || l.last(c.Prefix).Stage < routers.Configured)
+	})
 }
 
 // undone gives the withdraws that were asked for and are not read to have come about, each at most
@@ -191,7 +205,7 @@ func (l *ledger) undone(now time.Time) []routers.Change {
 		e.repeated = now
 		cs = append(cs, routers.Change{Prefix: p, Want: routers.Withdrawn})
 	}
-	slices.SortFunc(cs, func(a, b routers.Change) int { return a.Prefix.Compare(b.Prefix) })
+	sortChanges(cs)
 	return cs
 }
 
@@ -215,7 +229,7 @@ func (l *ledger) taken(cs []routers.Change, now time.Time) {
 // failed notes that an attempt at p came to err, and when the next one is due.
 func (l *ledger) failed(p netip.Prefix, err error, now time.Time, random float64) {
 	e := l.entries[p]
-	e.retry.grow(classOf(err), l.opt, l.want[p] == routers.Withdrawn)
+	e.retry.grow(classOf(err), l.opt, l.want[p])
 	e.err, e.deadline, e.next = err, time.Time{}, now.Add(e.retry.jittered(random))
 }
 
@@ -240,14 +254,15 @@ func (l *ledger) nextAttempt() time.Time {
 	return at
 }
 
-// withdraws says whether a withdraw is outstanding.
-func (l *ledger) withdraws() bool {
+// first gives the want that is outstanding and comes first in Plan's order; Announced, when none is.
+func (l *ledger) first() routers.Want {
+	first := routers.Announced
 	for p := range l.entries {
-		if l.want[p] == routers.Withdrawn {
-			return true
+		if w := l.want[p]; w != routers.Keep {
+			first = min(first, w)
 		}
 	}
-	return false
+	return first
 }
 
 // outstanding gives a copy of the entries for a Report.
@@ -261,6 +276,8 @@ func (l *ledger) outstanding() map[netip.Prefix]Outstanding {
 			o.Doing = Withdrawing
 		case s == routers.Unknown:
 			o.Doing = Waiting
+		case w == routers.Degraded:
+			o.Doing = Degrading
 		}
 		switch {
 		case e.met():

@@ -25,7 +25,7 @@ type Options struct {
 	Deadline       time.Duration  // from a change that was taken to reading it as wanted; default 3s
 	VerifyInterval time.Duration  // between readings in steady state, a tenth more or less; default 5s
 	RetryMin       time.Duration  // first wait after a change that did not take; default 200ms
-	RetryMax       time.Duration  // the cap of the doubling, a quarter of it for a withdraw; default 10s
+	RetryMax       time.Duration  // the cap of the doubling, a quarter of it for a withdraw and half to degrade; default 10s
 	Rand           func() float64 // from 0 to below 1, for jitter; default math/rand/v2
 	Beat           func()         // called at least once a second while the loop makes progress; must be cheap
 }
@@ -54,6 +54,7 @@ func (o Options) withDefaults() Options {
 // What is being done about a prefix that is not as it ought to be.
 const (
 	Withdrawing = "withdrawing"
+	Degrading   = "degrading"
 	Announcing  = "announcing"
 	Waiting     = "waiting for the daemon" // nothing is announced for an unknown
 )
@@ -61,7 +62,7 @@ const (
 // Outstanding is one prefix that is not, or not surely, as it ought to be.
 type Outstanding struct {
 	Since    time.Time // when what ought to be or what is became so
-	Doing    string    // Withdrawing, Announcing or Waiting
+	Doing    string    // Withdrawing, Degrading, Announcing or Waiting
 	Attempts int       // how often it was asked for
 	Next     time.Time // of the next attempt; zero: it was asked for and is being read back, or waits for the daemon
 	Err      error     // why the last attempt that failed did; nil: none did
@@ -71,6 +72,8 @@ type Outstanding struct {
 // receiver's own, but Desired must not be changed.
 type Report struct {
 	Desired      Desired               // what it is measured against; a later Want may not be in it yet
+	Router       string                // what the router called itself after the reading
+	Goal         routers.Stage         // at which an announced prefix has arrived, after the reading
 	Time         time.Time             // when the reading ended
 	Took         time.Duration         // how long it took
 	Observations []routers.Observation // one for each managed prefix, sorted, also beside ReadErr
@@ -86,7 +89,8 @@ type Report struct {
 // compares and asks for what differs, whatever was asked before, for ever.
 //
 // Withdraws come first. One that becomes wanted is asked for on the strength of the last reading,
-// ahead of the next; it breaks off a reading or an Apply under way.
+// ahead of the next; it breaks off a reading or an Apply under way. Then comes what is to be degraded:
+// where it is announced, that is asked for ahead of the next reading too, but breaks none off.
 type Loop struct {
 	router routers.Router
 	opt    Options
@@ -107,6 +111,7 @@ type Loop struct {
 	reread            backoff       // after a failed reading
 	retry             time.Duration // the wait that it chose
 	lasted            time.Duration // the last reading
+	name              string        // of the router, after it
 	hinted            bool          // a hint has not been followed yet
 	now               bool          // the next reading is due now
 	broken            bool          // the last Apply was broken off: read before the next one
@@ -211,11 +216,12 @@ func (l *Loop) read(ctx context.Context) bool {
 	ps := l.led.want.prefixes()
 	var have []routers.Observation
 	var goal routers.Stage
+	var name string
 	began := time.Now()
 	broken, err := l.call(ctx, job{what: "reading", bound: l.opt.Timeout,
-		worth: func(next Desired) bool { return newWithdraw(l.led.want, next) },
+		worth: func(next Desired) bool { return asksAnew(l.led.want, next, routers.Withdrawn) },
 		do: func(ctx context.Context) (err error) {
-			goal = l.router.Goal()
+			defer func() { goal, name = l.router.Goal(), l.router.String() }() // which a reading may have found out
 			have, err = l.router.Observe(ctx, slices.Clone(ps))
 			return err
 		}})
@@ -224,6 +230,7 @@ func (l *Loop) read(ctx context.Context) bool {
 		return false
 	}
 	l.readings++
+	l.name = name
 	l.took(complete(ps, have), err, goal)
 	l.lasted = l.pace.last.Sub(began)
 	l.tell()
@@ -243,7 +250,7 @@ func (l *Loop) took(have []routers.Observation, err error, goal routers.Stage) {
 	}
 	l.verify = time.Duration(float64(l.opt.VerifyInterval) * (0.9 + 0.2*random))
 	if err != nil {
-		l.reread.grow(classOf(err), l.opt, l.led.withdraws())
+		l.reread.grow(classOf(err), l.opt, l.led.first())
 		l.retry = l.reread.jittered(random)
 	} else {
 		l.reread = backoff{}
@@ -314,6 +321,6 @@ func (l *Loop) tell() {
 	l.mu.Lock()
 	watchErr := l.watchErr
 	l.mu.Unlock()
-	l.report(Report{Desired: l.led.want, Time: l.pace.last, Took: l.lasted, Observations: have, ReadErr: l.led.err, Outstanding: l.led.outstanding(),
+	l.report(Report{Desired: l.led.want, Router: l.name, Goal: l.led.goal, Time: l.pace.last, Took: l.lasted, Observations: have, ReadErr: l.led.err, Outstanding: l.led.outstanding(),
 		Synced: len(l.led.entries) == 0 && l.led.err == nil, WatchErr: watchErr, Readings: l.readings, Applies: l.applies})
 }

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -15,6 +16,7 @@ import (
 const (
 	keep      = routers.Keep
 	withdrawn = routers.Withdrawn
+	degraded  = routers.Degraded
 	announced = routers.Announced
 )
 
@@ -27,59 +29,70 @@ func pfx(n int) netip.Prefix {
 }
 
 func TestPlan(t *testing.T) {
-	type row struct {
-		want  routers.Want
-		stage routers.Stage
-		goal  routers.Stage
-		ask   bool
-	}
-	for _, tc := range []row{
-		{withdrawn, routers.Unknown, routers.Advertised, true},
-		{withdrawn, routers.Absent, routers.Advertised, false},
-		{withdrawn, routers.Configured, routers.Advertised, true},
-		{withdrawn, routers.Advertised, routers.Advertised, true},
-		{announced, routers.Unknown, routers.Advertised, false},
-		{announced, routers.Absent, routers.Advertised, true},
-		{announced, routers.Selected, routers.Advertised, true},
-		{announced, routers.Advertised, routers.Advertised, false},
-		{announced, routers.Advertised, routers.Configured, false},
-		{announced, routers.Unknown, routers.Unknown, false},
-		{keep, routers.Unknown, routers.Advertised, false},
-		{keep, routers.Absent, routers.Advertised, false},
-		{keep, routers.Advertised, routers.Advertised, false},
+	const worse = true
+	for _, tc := range []struct {
+		want     routers.Want
+		stage    routers.Stage
+		degraded bool
+		goal     routers.Stage
+		ask      bool
+	}{
+		{withdrawn, routers.Unknown, false, routers.Advertised, true},
+		{withdrawn, routers.Absent, false, routers.Advertised, false},
+		{withdrawn, routers.Configured, false, routers.Advertised, true},
+		{withdrawn, routers.Advertised, false, routers.Advertised, true},
+		{withdrawn, routers.Advertised, worse, routers.Advertised, true},
+		{degraded, routers.Unknown, false, routers.Advertised, false},
+		{degraded, routers.Absent, false, routers.Advertised, true},
+		{degraded, routers.Advertised, false, routers.Advertised, true},
+		{degraded, routers.Selected, worse, routers.Advertised, true},
+		{degraded, routers.Advertised, worse, routers.Advertised, false},
+		{degraded, routers.Unknown, worse, routers.Unknown, false},
+		{announced, routers.Unknown, false, routers.Advertised, false},
+		{announced, routers.Absent, false, routers.Advertised, true},
+		{announced, routers.Selected, false, routers.Advertised, true},
+		{announced, routers.Advertised, false, routers.Advertised, false},
+		{announced, routers.Advertised, worse, routers.Advertised, true},
+		{announced, routers.Advertised, false, routers.Configured, false},
+		{announced, routers.Unknown, false, routers.Unknown, false},
+		{keep, routers.Unknown, false, routers.Advertised, false},
+		{keep, routers.Absent, false, routers.Advertised, false},
+		{keep, routers.Advertised, worse, routers.Advertised, false},
 	} {
 		var want []routers.Change
 		if tc.ask {
 			want = []routers.Change{{Prefix: pfx(1), Want: tc.want}}
 		}
-		got := Plan(Desired{pfx(1): tc.want}, []routers.Observation{{Prefix: pfx(1), Stage: tc.stage}, {Prefix: pfx(2), Stage: routers.Advertised}}, tc.goal)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s, read as %s, goal %s: %v, want %v", tc.want, tc.stage, tc.goal, got, want)
+		have := []routers.Observation{{Prefix: pfx(1), Stage: tc.stage, Degraded: tc.degraded}, {Prefix: pfx(2), Stage: routers.Advertised}}
+		if got := Plan(Desired{pfx(1): tc.want}, have, tc.goal); !slices.Equal(got, want) {
+			t.Errorf("%s, read as %s (degraded %t), goal %s: %v, want %v", tc.want, tc.stage, tc.degraded, tc.goal, got, want)
 		}
 	}
-	broken := []routers.Observation{{Prefix: pfx(1), Stage: routers.Advertised, Broken: true}}
-	for _, w := range []routers.Want{announced, withdrawn} {
+	for _, w := range []routers.Want{announced, degraded, withdrawn} {
+		broken := []routers.Observation{{Prefix: pfx(1), Stage: routers.Advertised, Degraded: w == degraded, Broken: true}}
 		if got := Plan(Desired{pfx(1): w}, broken, routers.Advertised); len(got) != 1 || got[0].Want != w {
 			t.Errorf("broken, and to be %s: %v", w, got)
 		}
 	}
-	if got := Plan(Desired{pfx(1): withdrawn, pfx(2): announced}, nil, routers.Advertised); len(got) != 1 || got[0].Want != withdrawn {
+	if got := Plan(Desired{pfx(1): withdrawn, pfx(2): announced, pfx(3): degraded}, nil, routers.Advertised); len(got) != 1 || got[0].Want != withdrawn {
 		t.Errorf("nothing read: %v, want only the withdraw", got)
 	}
 }
 
-// TestPlanLeadsThere: once a plan has come about, nothing is left to do, except to announce what
-// cannot be read; withdraws are first, and both kinds sorted.
+// TestPlanLeadsThere: once a plan has come about, nothing is left to do, except to announce or degrade
+// what cannot be read; withdraws are first, then degrades, and all kinds sorted; nothing that is as
+// wanted is asked for.
 func TestPlanLeadsThere(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 5000 {
 		want, goal := Desired{}, routers.Stage(1+r.IntN(4))
-		stages := map[netip.Prefix]routers.Stage{}
+		table := map[netip.Prefix]routers.Observation{}
 		for n := range r.IntN(12) {
-			want[pfx(n)] = routers.Want(r.IntN(3))
-			stages[pfx(n)] = routers.Stage(r.IntN(5))
+			p, s := pfx(n), routers.Stage(r.IntN(5))
+			want[p] = routers.Want(r.IntN(4))
+			table[p] = routers.Observation{Prefix: p, Stage: s, Degraded: s > routers.Absent && r.IntN(2) == 0, Broken: s > routers.Absent && r.IntN(4) == 0}
 		}
-		cs := Plan(want, observations(stages), goal)
+		cs := Plan(want, observations(table), goal)
 		if !slices.IsSortedFunc(cs, func(a, b routers.Change) int {
 			if a.Want != b.Want {
 				return int(a.Want) - int(b.Want)
@@ -89,36 +102,42 @@ func TestPlanLeadsThere(t *testing.T) {
 			t.Fatalf("not in order: %v", cs)
 		}
 		for _, c := range cs {
-			if c.Want != want[c.Prefix] || c.Want == keep {
-				t.Fatalf("change %v, wanted %s", c, want[c.Prefix])
+			if c.Want != want[c.Prefix] || c.Want == keep || asWanted(c.Want, table[c.Prefix], goal) {
+				t.Fatalf("change %v, wanted %s, read as %+v", c, want[c.Prefix], table[c.Prefix])
 			}
-			stages[c.Prefix] = routers.Absent
-			if c.Want == announced {
-				stages[c.Prefix] = goal
+			table[c.Prefix] = routers.Observation{Prefix: c.Prefix, Stage: routers.Absent}
+			if c.Want != withdrawn {
+				table[c.Prefix] = routers.Observation{Prefix: c.Prefix, Stage: goal, Degraded: c.Want == degraded}
 			}
 		}
-		if again := Plan(want, observations(stages), goal); len(again) > 0 {
+		if again := Plan(want, observations(table), goal); len(again) > 0 {
 			t.Fatalf("after %v still to do: %v", cs, again)
 		}
 		for p, w := range want {
-			if s := stages[p]; w == withdrawn && s != routers.Absent || w == announced && s != routers.Unknown && s < goal {
-				t.Fatalf("%s is %s, wanted %s, goal %s", p, s, w, goal)
+			if o := table[p]; w != keep && !asWanted(w, o, goal) && (w == withdrawn || o.Stage != routers.Unknown) {
+				t.Fatalf("%s is %+v, wanted %s, goal %s", p, o, w, goal)
 			}
 		}
 	}
 }
 
-func observations(stages map[netip.Prefix]routers.Stage) []routers.Observation {
-	var os []routers.Observation
-	for p, s := range stages {
-		os = append(os, routers.Observation{Prefix: p, Stage: s})
+// asWanted says in other words than Met whether o is what w asks for.
+func asWanted(w routers.Want, o routers.Observation, goal routers.Stage) bool {
+	if w == withdrawn {
+		return o.Stage == routers.Absent
 	}
-	return os
+	there := o.Stage > routers.Unknown && o.Stage >= goal && !o.Broken
+	return there && (w == degraded && o.Degraded || w == announced && !o.Degraded)
+}
+
+func observations(table map[netip.Prefix]routers.Observation) []routers.Observation {
+	return slices.Collect(maps.Values(table))
 }
 
 func TestInterrupts(t *testing.T) {
 	a, b := pfx(1), pfx(3)
 	announceA, withdrawA := []routers.Change{{Prefix: a, Want: announced}}, []routers.Change{{Prefix: a, Want: withdrawn}}
+	degradeA := []routers.Change{{Prefix: a, Want: degraded}}
 	for _, tc := range []struct {
 		name      string
 		under     []routers.Change
@@ -133,6 +152,14 @@ func TestInterrupts(t *testing.T) {
 		{"announce another", announceA, Desired{a: announced}, Desired{a: announced, b: announced}, true},
 		{"announce another amid a withdraw", withdrawA, Desired{a: withdrawn}, Desired{a: withdrawn, b: announced}, false},
 		{"withdraw another amid a withdraw", withdrawA, Desired{a: withdrawn}, Desired{a: withdrawn, b: withdrawn}, true},
+		{"degrade another amid a withdraw", withdrawA, Desired{a: withdrawn, b: announced}, Desired{a: withdrawn, b: degraded}, false},
+		{"degrade another amid a degrade", degradeA, Desired{a: degraded, b: announced}, Desired{a: degraded, b: degraded}, true},
+		{"announce another amid a degrade", degradeA, Desired{a: degraded, b: withdrawn}, Desired{a: degraded, b: announced}, false},
+		{"keep another amid a degrade", degradeA, Desired{a: degraded, b: withdrawn}, Desired{a: degraded, b: keep}, false},
+		{"withdraw another amid a degrade", degradeA, Desired{a: degraded}, Desired{a: degraded, b: withdrawn}, true},
+		{"degrade another amid an announce", announceA, Desired{a: announced}, Desired{a: announced, b: degraded}, true},
+		{"degrade it instead", announceA, Desired{a: announced}, Desired{a: degraded}, true},
+		{"announce it as usual instead", degradeA, Desired{a: degraded}, Desired{a: announced}, true},
 		{"announce it instead", withdrawA, Desired{a: withdrawn}, Desired{a: announced}, true},
 	} {
 		if got := interrupts(tc.under, tc.old, tc.next); got != tc.want {

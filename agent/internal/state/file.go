@@ -37,9 +37,11 @@ type Saved struct {
 
 // A SavedService is one service's part of Saved.
 type SavedService struct {
-	Prefixes []netip.Prefix // all that are managed, or still to be withdrawn
-	State    health.State
-	Unrisen  bool // no verdict yet since the boot
+	Prefixes []netip.Prefix          // all that are managed, or still to be withdrawn
+	Symbols  map[netip.Prefix]string // what the daemon's configuration calls those that have a name of their own
+	State    health.State            // of the checks that can withdraw
+	Soft     health.State            // of those that can only degrade
+	Unrisen  bool                    // no verdict yet since the boot
 	Drain    *decide.Drain
 }
 
@@ -54,9 +56,16 @@ type file struct {
 }
 
 type fileService struct {
-	Prefixes     []netip.Prefix `json:"prefixes"`
+	Prefixes []netip.Prefix          `json:"prefixes"`
+	Symbols  map[netip.Prefix]string `json:"symbols,omitempty"`
+	fileState
+	Soft    *fileState `json:"soft,omitempty"` // not in the files of versions that could not degrade
+	Unrisen bool       `json:"unrisen,omitempty"`
+	Drain   *fileDrain `json:"drain,omitempty"`
+}
+
+type fileState struct {
 	Verdict      health.Verdict `json:"verdict"`
-	Unrisen      bool           `json:"unrisen,omitempty"`
 	Good         int            `json:"good"`
 	Bad          int            `json:"bad"`
 	Hold         time.Duration  `json:"hold_ns,omitempty"`
@@ -65,7 +74,19 @@ type fileService struct {
 	LastCounted  *stamp         `json:"last_counted,omitempty"`
 	UnknownSince *stamp         `json:"unknown_since,omitempty"`
 	HoldUntil    *stamp         `json:"hold_until,omitempty"`
-	Drain        *fileDrain     `json:"drain,omitempty"`
+}
+
+func (c Clock) encode(st health.State) fileState {
+	return fileState{Verdict: st.Verdict, Good: st.Good, Bad: st.Bad, Hold: st.Hold,
+		Since: c.stamp(st.Since), LastRound: c.stamp(st.LastRound), LastCounted: c.stamp(st.LastCounted),
+		UnknownSince: c.stamp(st.UnknownSince), HoldUntil: c.stamp(st.HoldUntil)}
+}
+
+// decode gives back a state of the same boot.
+func (c Clock) decode(fs fileState) health.State {
+	return health.State{Verdict: fs.Verdict, Good: fs.Good, Bad: fs.Bad, Hold: fs.Hold,
+		Since: c.time(fs.Since, true), LastRound: c.time(fs.LastRound, true), LastCounted: c.time(fs.LastCounted, true),
+		UnknownSince: c.time(fs.UnknownSince, true), HoldUntil: c.time(fs.HoldUntil, true)}
 }
 
 type fileDrain struct {
@@ -80,10 +101,11 @@ func Encode(s Saved, c Clock) ([]byte, error) {
 	f := file{Format: format, BootID: c.BootID, Saved: c.Now, Place: s.Place, Services: map[string]fileService{},
 		Events: s.Events[max(0, len(s.Events)-keepInFile):]}
 	for name, sv := range s.Services {
-		st := sv.State
-		fs := fileService{Prefixes: sv.Prefixes, Verdict: st.Verdict, Unrisen: sv.Unrisen, Good: st.Good, Bad: st.Bad, Hold: st.Hold,
-			Since: c.stamp(st.Since), LastRound: c.stamp(st.LastRound), LastCounted: c.stamp(st.LastCounted),
-			UnknownSince: c.stamp(st.UnknownSince), HoldUntil: c.stamp(st.HoldUntil)}
+		fs := fileService{Prefixes: sv.Prefixes, Symbols: sv.Symbols, fileState: c.encode(sv.State), Unrisen: sv.Unrisen}
+		if sv.Soft != (health.State{}) {
+			soft := c.encode(sv.Soft)
+			fs.Soft = &soft
+		}
 		if d := sv.Drain; d != nil {
 			fs.Drain = &fileDrain{Since: c.stamp(d.Since), Until: c.stamp(d.Until), By: d.By, Reason: d.Reason}
 		}
@@ -107,12 +129,12 @@ func Decode(b []byte, c Clock) (s Saved, sameBoot bool, err error) {
 	sameBoot = f.BootID != "" && f.BootID == c.BootID
 	s = Saved{Place: f.Place, Services: map[string]SavedService{}, Events: f.Events}
 	for name, fs := range f.Services {
-		sv := SavedService{Prefixes: fs.Prefixes, Unrisen: true}
+		sv := SavedService{Prefixes: fs.Prefixes, Symbols: fs.Symbols, Unrisen: true}
 		if sameBoot {
-			sv.Unrisen = fs.Unrisen
-			sv.State = health.State{Verdict: fs.Verdict, Good: fs.Good, Bad: fs.Bad, Hold: fs.Hold,
-				Since: c.time(fs.Since, true), LastRound: c.time(fs.LastRound, true), LastCounted: c.time(fs.LastCounted, true),
-				UnknownSince: c.time(fs.UnknownSince, true), HoldUntil: c.time(fs.HoldUntil, true)}
+			sv.Unrisen, sv.State = fs.Unrisen, c.decode(fs.fileState)
+			if fs.Soft != nil {
+				sv.Soft = c.decode(*fs.Soft)
+			}
 		}
 		if d := fs.Drain; d != nil {
 			sv.Drain = &decide.Drain{Since: c.time(d.Since, sameBoot), Until: c.time(d.Until, sameBoot), By: d.By, Reason: d.Reason}

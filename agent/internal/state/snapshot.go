@@ -43,7 +43,7 @@ type Router struct {
 	Error string        `json:"error,omitempty"`
 }
 
-// A Service is one service's part of the Snapshot.
+// A Service is one service's part of the Snapshot. Its counts are of the checks that can withdraw it.
 type Service struct {
 	Name      string          `json:"name"`
 	Verdict   health.Verdict  `json:"verdict"`
@@ -55,11 +55,21 @@ type Service struct {
 	Rounds    uint64          `json:"rounds"`
 	LastRound time.Time       `json:"last_round,omitzero"`
 	HoldUntil time.Time       `json:"hold_until,omitzero"`
+	Soft      *Soft           `json:"soft,omitempty"`
 	Drain     *decide.Drain   `json:"drain,omitempty"`
 	Removed   bool            `json:"removed,omitempty"`
 	Decision  decide.Decision `json:"decision"`
 	Checks    []Check         `json:"checks"`
 	Prefixes  []Prefix        `json:"prefixes"`
+}
+
+// A Soft is how those checks of a service stand that can only degrade it.
+type Soft struct {
+	Verdict   health.Verdict `json:"verdict"` // down: it is degraded, if it is up otherwise
+	Since     time.Time      `json:"since,omitzero"`
+	Good      int            `json:"good"`
+	Bad       int            `json:"bad"`
+	HoldUntil time.Time      `json:"hold_until,omitzero"`
 }
 
 // A Check is the standing of one check.
@@ -86,7 +96,7 @@ type Prefix struct {
 	Peers    []routers.Peer `json:"peers,omitempty"`
 	Detail   string         `json:"detail,omitempty"`
 	Read     time.Time      `json:"read,omitzero"`     // when it was last read
-	Since    time.Time      `json:"since,omitzero"`    // when Stage became so
+	Since    time.Time      `json:"since,omitzero"`    // when Stage and Degraded became so
 	Diverged time.Time      `json:"diverged,omitzero"` // since when desired and observed differ; zero: they agree
 	Doing    string         `json:"doing,omitempty"`   // what is being done about it
 	Attempts int            `json:"attempts,omitempty"`
@@ -119,7 +129,8 @@ const (
 	KindStage    = "stage"    // a prefix was read to be at another stage
 	KindDiverged = "diverged" // a prefix is not as it ought to be, and that lasts
 	KindSettled  = "settled"  // it is again
-	KindRouter   = "router"   // the routing daemon went or came
+	KindRouter   = "router"   // the routing daemon went or came, or is another one
+	KindFinding  = "finding"  // something about the routing daemon will hurt, or does no longer
 	KindDrain    = "drain"    // an operator drained or resumed, or a drain ended
 	KindFile     = "file"     // the state file could not be read or written, or can again
 	KindTask     = "task"     // an inner task failed and was started again

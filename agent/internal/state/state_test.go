@@ -24,7 +24,9 @@ func sample(now time.Time) Saved {
 			Prefixes: []netip.Prefix{netip.MustParsePrefix("10.53.53.53/32")},
 			State: health.State{Verdict: health.Down, Since: now.Add(-time.Minute), Bad: 3, LastRound: now.Add(-time.Second),
 				LastCounted: now.Add(-2 * time.Second), Hold: time.Minute, HoldUntil: now.Add(10 * time.Second)},
-			Drain: &decide.Drain{Since: now.Add(-time.Hour), Until: now.Add(time.Hour), By: "root", Reason: "kernel"},
+			Soft:    health.State{Verdict: health.Up, Since: now.Add(-time.Hour), Good: 9, UnknownSince: now.Add(-3 * time.Second)},
+			Symbols: map[netip.Prefix]string{netip.MustParsePrefix("10.53.53.53/32"): "RESOLVER_OFF"},
+			Drain:   &decide.Drain{Since: now.Add(-time.Hour), Until: now.Add(time.Hour), By: "root", Reason: "kernel"},
 		}},
 		Events: []Event{{Seq: 7, Time: now.Add(-time.Minute).Round(0), Level: "warn", Kind: KindVerdict, Text: "down"}},
 	}
@@ -52,6 +54,12 @@ func TestFileKeepsAgesWhenTheClockIsSetBack(t *testing.T) {
 	if sv.State.Verdict != health.Down || sv.State.Bad != 3 || sv.Unrisen {
 		t.Errorf("state came back as %+v", sv)
 	}
+	if sv.Soft.Verdict != health.Up || sv.Soft.Good != 9 || sv.Soft.Bad != 0 || back.Sub(sv.Soft.UnknownSince) != 8*time.Second {
+		t.Errorf("the checks that degrade came back as %+v", sv.Soft)
+	}
+	if p := sv.Prefixes[0]; sv.Symbols[p] != "RESOLVER_OFF" {
+		t.Errorf("symbols came back as %v", sv.Symbols)
+	}
 	if diff := cmp.Diff(sample(now).Events, got.Events); diff != "" {
 		t.Error(diff)
 	}
@@ -68,11 +76,28 @@ func TestFileOfAnotherBootKeepsOnlyTheDrain(t *testing.T) {
 		t.Fatalf("Decode: same boot %v, %v", same, err)
 	}
 	sv := got.Services["resolver"]
-	if !sv.Unrisen || sv.State != (health.State{}) {
+	if !sv.Unrisen || sv.State != (health.State{}) || sv.Soft != (health.State{}) {
 		t.Errorf("a verdict survived the boot: %+v", sv)
 	}
 	if sv.Drain == nil || !sv.Drain.Until.Equal(now.Add(time.Hour)) {
 		t.Errorf("the drain did not survive: %+v", sv.Drain)
+	}
+}
+
+// A file of a version that could not degrade is taken up as it is.
+func TestFileOfAnOlderVersion(t *testing.T) {
+	const old = `{"format": 1, "boot_id": "a", "saved": "2026-03-01T12:00:00Z", "place": "address on lo", "services": {"resolver": {
+		"prefixes": ["10.53.53.53/32"], "verdict": "up", "good": 57, "bad": 0,
+		"since": {"boot_ns": 90000000000, "wall": "2026-03-01T11:59:50Z"}}}, "events": []}`
+	now := time.Now()
+	got, same, err := Decode([]byte(old), Clock{Now: now, Boot: 100 * time.Second, BootID: "a"})
+	if err != nil || !same {
+		t.Fatalf("Decode: same boot %v, %v", same, err)
+	}
+	want := SavedService{Prefixes: []netip.Prefix{netip.MustParsePrefix("10.53.53.53/32")},
+		State: health.State{Verdict: health.Up, Good: 57, Since: now.Add(-10 * time.Second)}}
+	if diff := cmp.Diff(want, got.Services["resolver"], cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"vouch/agent/internal/cli"
+	"vouch/agent/internal/config"
+	"vouch/agent/internal/state"
+	"vouch/routers"
+	"vouch/routers/detect"
+)
+
+const (
+	// lookPatience bounds the search for daemons, of which any may hang.
+	lookPatience = 5 * time.Second
+	// checkupPatience bounds what the driver looks at.
+	checkupPatience = 15 * time.Second
+)
+
+// doctor looks at the daemons, the driver and the managed prefixes. It changes nothing, and runs beside a
+// running agent.
+func doctor(ctx context.Context, o cli.DoctorOptions) *cli.DoctorReport {
+	who, from := whoRuns(o.AgentPID)
+	r := &cli.DoctorReport{Time: time.Now(), File: o.ConfigPath, User: who.Name, UserFrom: from}
+	rc, asked := config.Router{}, ""
+	if o.Config != nil {
+		rc, asked = o.Config.Router, o.Config.Router.Daemon
+	} else if o.Problem != nil {
+		r.Problems = strings.Split(o.Problem.Error(), "\n")
+	}
+	r.Daemons = lookFor(ctx, rc)
+	r.Findings = survey(r.Daemons, asked, detectOptions(rc).Only, barriers(r.Daemons, who), who)
+	if o.Config != nil {
+		examine(ctx, o.Config, r)
+	}
+	r.Sort()
+	return r
+}
+
+// lookFor looks for every daemon, also for those that are not to be driven.
+func lookFor(ctx context.Context, rc config.Router) []detect.Found {
+	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	o := detectOptions(rc)
+	o.Only = nil
+	return detect.Look(ctx, o)
+}
+
+// examine has the driver read the managed prefixes and look for what would get into its way.
+func examine(ctx context.Context, cfg *config.Config, r *cli.DoctorReport) {
+	router, err := NewRouter(cfg.Router)
+	if err != nil {
+		r.Router = &cli.DoctorRouter{Error: err.Error()}
+		return
+	}
+	defer func() { _ = router.Close() }()
+	labels := cfg.Labels()
+	if l, ok := router.(routers.Labeled); ok {
+		l.SetLabels(labels)
+	}
+	var ps []netip.Prefix
+	for _, s := range cfg.Services {
+		ps = append(ps, s.Prefixes...)
+	}
+	reading, cancel := context.WithTimeout(ctx, max(cfg.Router.Deadline, cfg.Router.Timeout))
+	defer cancel()
+	os, err := router.Observe(reading, ps)
+	r.Router = &cli.DoctorRouter{Name: router.String(), OK: err == nil}
+	if err != nil {
+		r.Router.Error = state.Clean(err.Error())
+		r.Findings = append(r.Findings, routers.Finding{Severity: routers.Failing, Subject: "router", Text: err.Error()})
+	}
+	for _, ob := range os {
+		r.Prefixes = append(r.Prefixes, cli.DoctorPrefix{Prefix: ob.Prefix.String(), Service: labels[ob.Prefix].Service, Stage: ob.Stage,
+			Degraded: ob.Degraded, Peers: ob.Peers, Detail: ob.Detail})
+		if f, ok := judge(ob, router.Goal()); ok && !(ob.Stage == routers.Unknown && r.Router.Says(ob.Detail)) {
+			r.Findings = append(r.Findings, f)
+		}
+	}
+	if e, ok := router.(routers.Examiner); ok && err == nil || ok && cfg.Router.Daemon != "auto" {
+		looking, cancel := context.WithTimeout(ctx, checkupPatience)
+		defer cancel()
+		r.Findings = append(r.Findings, e.Examine(looking, ps)...)
+	}
+}
+
+// judge says what a reading means that is not merely a stage on the way.
+func judge(o routers.Observation, goal routers.Stage) (routers.Finding, bool) {
+	f := routers.Finding{Subject: o.Prefix.String(), Text: o.Detail}
+	switch reached := o.Reached(); {
+	case o.Stage == routers.Unknown:
+		f.Severity, f.Text = routers.Failing, "cannot be read: "+o.Detail
+	case o.Broken && goal <= routers.Configured:
+		f.Severity = routers.Notice
+	case o.Broken:
+		f.Severity, f.Text = routers.Warning, fmt.Sprintf("%s, but not as it ought to be: %s", o.Stage, o.Detail)
+	case o.Stage == routers.Advertised && len(reached) > 0:
+		f.Text = "advertised to " + strings.Join(reached, ", ")
+	default:
+		return f, false
+	}
+	return f, true
+}

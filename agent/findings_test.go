@@ -1,0 +1,299 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"vouch/agent/internal/config"
+	"vouch/agent/internal/state"
+	"vouch/routers"
+)
+
+var (
+	atBoot = routers.Finding{Severity: routers.Warning, Subject: "/etc/frr/frr.conf", Text: "announces 10.53.53.53/32 at boot", WayOut: "remove it there"}
+	denied = routers.Finding{Severity: routers.Failing, Subject: "/run/frr/zebra.vty", Text: "permission denied"}
+	fine   = routers.Finding{Severity: routers.Fine, Subject: "version", Text: "10.3"}
+	note   = routers.Finding{Severity: routers.Notice, Subject: "core1", Text: "has no filter"}
+)
+
+func TestFindingsAreToldOnceAndStand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(state.Loaded{}, resolver(vip))
+		before := b.count()
+		for range 3 {
+			if !b.onFindings([]routers.Finding{fine, atBoot, note, denied, atBoot}, true) {
+				t.Error("nothing that is worth another look")
+			}
+		}
+		problems := []string{"/etc/frr/frr.conf: announces 10.53.53.53/32 at boot; remove it there", "/run/frr/zebra.vty: permission denied"}
+		if diff := cmp.Diff(problems, b.Snapshot().Problems); diff != "" {
+			t.Errorf("problems:\n%s", diff)
+		}
+		if !b.onFindings(nil, false) || len(b.Snapshot().Problems) != 2 {
+			t.Error("an examination that was not done to the end took something back")
+		}
+		if !b.onFindings([]routers.Finding{atBoot}, true) || b.onFindings([]routers.Finding{fine}, true) {
+			t.Error("worth another look: want it with one left, and not without any")
+		}
+		want := []string{"finding error " + problems[1], "finding warn " + problems[0],
+			"finding info no longer found: " + problems[1], "finding info no longer found: " + problems[0]}
+		if diff := cmp.Diff(want, b.told(before)); diff != "" || len(b.Snapshot().Problems) > 0 {
+			t.Errorf("%s\nproblems left: %q", diff, b.Snapshot().Problems)
+		}
+	})
+}
+
+func TestManyFindingsAreSummedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(state.Loaded{}, resolver(vip))
+		before := b.count()
+		var fs []routers.Finding
+		for i := range 1000 {
+			fs = append(fs, routers.Finding{Severity: routers.Warning, Subject: fmt.Sprintf("192.0.2.%d", i), Text: "cannot be reached"})
+		}
+		b.onFindings(append(fs, denied), true)
+		ps := b.Snapshot().Problems
+		if len(ps) != mostFindings+1 || !slices.Contains(ps, findingText(denied)) || !slices.Contains(ps, "993 more things were found about the routing daemon: see vouch doctor") {
+			t.Errorf("problems: %q", ps)
+		}
+		if n := len(b.told(before)); n != mostFindings {
+			t.Errorf("%d events", n)
+		}
+		b.onFindings(nil, true)
+		if ps := b.Snapshot().Problems; len(ps) > 0 {
+			t.Errorf("problems left: %q", ps)
+		}
+	})
+}
+
+// A router that is examined with a session of its own.
+type examined func(context.Context, []netip.Prefix) []routers.Finding
+
+func (e examined) Examine(ctx context.Context, ps []netip.Prefix) []routers.Finding {
+	return e(ctx, ps)
+}
+
+// examineWith runs an examination by e in a bubble until test returns. It gives how often it was examined.
+func examineWith(t *testing.T, e examined, test func(x *examination, n *atomic.Int32)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int32
+		x := &examination{asked: make(chan struct{}, 1), ps: func() []netip.Prefix { return []netip.Prefix{vip} },
+			found:  func(fs []routers.Finding, all bool) bool { return len(fs) > 0 || !all },
+			router: examined(func(ctx context.Context, ps []netip.Prefix) []routers.Finding { n.Add(1); return e(ctx, ps) })}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- x.run(ctx) }()
+		test(x, &n)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestExaminedWhenAsked(t *testing.T) {
+	nothing := func(_ context.Context, ps []netip.Prefix) []routers.Finding {
+		if !slices.Equal(ps, []netip.Prefix{vip}) {
+			t.Errorf("examined for %v", ps)
+		}
+		return nil
+	}
+	examineWith(t, nothing, func(x *examination, n *atomic.Int32) {
+		time.Sleep(time.Hour)
+		if n.Load() != 0 {
+			t.Error("examined before it was asked for")
+		}
+		for range 100 { // a daemon that comes and goes
+			x.ask()
+			time.Sleep(2900 * time.Millisecond)
+		}
+		if got := n.Load(); got != 5 {
+			t.Errorf("examined %d times in 5 minutes, want once a minute", got)
+		}
+		time.Sleep(24 * time.Hour)
+		if got := n.Load(); got != 6 {
+			t.Errorf("examined %d times, want once more for the last time it was asked", got)
+		}
+	})
+}
+
+func TestExaminedAgainWhileSomethingIsFound(t *testing.T) {
+	var mended atomic.Bool
+	examineWith(t, func(context.Context, []netip.Prefix) []routers.Finding {
+		if mended.Load() {
+			return nil
+		}
+		return []routers.Finding{atBoot}
+	}, func(x *examination, n *atomic.Int32) {
+		x.ask()
+		time.Sleep(time.Hour + time.Minute)
+		if got := n.Load(); got != 7 {
+			t.Errorf("examined %d times in an hour, want every ten minutes", got)
+		}
+		mended.Store(true)
+		time.Sleep(24 * time.Hour)
+		if got := n.Load(); got != 8 {
+			t.Errorf("examined %d times, want no more once nothing is found", got)
+		}
+	})
+}
+
+// An examination that hangs is ended, and one that panics is an error and no more.
+func TestExaminationIsBounded(t *testing.T) {
+	var all []bool
+	hangs := func(ctx context.Context, _ []netip.Prefix) []routers.Finding { <-ctx.Done(); return nil }
+	examineWith(t, hangs, func(x *examination, _ *atomic.Int32) {
+		x.found = func(_ []routers.Finding, done bool) bool { all = append(all, done); return false }
+		x.ask()
+		time.Sleep(examinePatience + time.Second)
+		synctest.Wait()
+	})
+	if !slices.Equal(all, []bool{false}) {
+		t.Errorf("done to the end: %v, want once false", all)
+	}
+	x := examination{ps: func() []netip.Prefix { return nil }, router: examined(func(context.Context, []netip.Prefix) []routers.Finding { panic("odd") })}
+	if _, _, err := x.examine(t.Context()); err == nil || !strings.Contains(err.Error(), "odd") {
+		t.Errorf("a panic gives %v", err)
+	}
+}
+
+// The router is examined once it can be read, again when it comes back or is another one, and after a reload.
+func TestWhenTheRouterIsExamined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(state.Loaded{}, resolver(vip))
+		asked := 0
+		b.examine = func() { asked++ }
+		at := func(when string, want int) {
+			t.Helper()
+			if asked != want {
+				t.Errorf("%s: asked %d times, want %d", when, asked, want)
+			}
+		}
+		away := b.reading(routers.Observation{Prefix: vip})
+		away.ReadErr = routers.ErrUnavailable
+		b.onReport(away)
+		at("away at start", 0)
+		b.reads(routers.Absent)
+		b.reads(routers.Absent)
+		at("read for the first time", 1)
+		b.onReport(away)
+		at("away", 1)
+		b.reads(routers.Absent)
+		at("back", 2)
+		other := b.reading(routers.Observation{Prefix: vip, Stage: routers.Absent})
+		other.Router = "bird 2.0.12"
+		b.onReport(other)
+		b.onReport(other)
+		at("another one", 3)
+		b.onReload(b.config())
+		at("reloaded", 4)
+	})
+}
+
+// The name and the goal of the router are read with each reading, and a change is told once.
+func TestRouterThatIsFoundLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(loadedUp(true, vip), resolver(vip))
+		before := b.count()
+		r := b.reading(routers.Observation{Prefix: vip})
+		r.Router, r.Goal, r.ReadErr = "auto (none found)", routers.Advertised, routers.ErrUnavailable
+		b.onReport(r)
+		for range 3 {
+			r = b.reading(routers.Observation{Prefix: vip, Stage: routers.Selected})
+			r.Router, r.Goal = "frr 10.3 (address on lo)", routers.Selected
+			b.onReport(r)
+		}
+		b.round(nil)
+		b.round(nil)
+		if snap := b.Snapshot(); snap.Router.Name != "frr 10.3 (address on lo)" || snap.Router.Goal != routers.Selected {
+			t.Errorf("snapshot: %+v", snap.Router)
+		}
+		want := []string{"router error auto (none found) cannot be read: unavailable", "router info frr 10.3 (address on lo) (was auto (none found))",
+			"router info frr 10.3 (address on lo) can be read again"}
+		if diff := cmp.Diff(want, b.told(before, state.KindRouter)); diff != "" {
+			t.Error(diff)
+		}
+		if line := statusLine(b.Snapshot()); !strings.Contains(line, "1 of 1 prefixes selected") {
+			t.Errorf("status line %q", line)
+		}
+	})
+}
+
+// What is left of an earlier run, or was just removed, keeps the name that it was announced under.
+func TestLabels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := resolver(vip)
+		sc.Symbol = "MY_RESOLVER"
+		web := resolver(vip2)
+		web.Name = "web"
+		l := loadedUp(true, vip, vip2)
+		old := l.Services["resolver"]
+		old.Symbols = map[netip.Prefix]string{vip2: "OLD"}
+		l.Services["resolver"] = old
+		b := newBench(l, sc)
+		check := func(when string, want map[netip.Prefix]routers.Label) {
+			t.Helper()
+			if diff := cmp.Diff(want, b.allLabels(), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+				t.Errorf("%s:\n%s", when, diff)
+			}
+		}
+		resolverLabel, left := routers.Label{Service: "resolver", Symbol: "MY_RESOLVER"}, routers.Label{Service: "resolver", Symbol: "OLD"}
+		check("at start", map[netip.Prefix]routers.Label{vip: resolverLabel, vip2: left})
+		b.onReload(&config.Config{})
+		check("removed", map[netip.Prefix]routers.Label{vip: resolverLabel, vip2: left})
+		saved := b.toSave().Services["resolver"].Symbols
+		if len(saved) != 2 || saved[vip] != "MY_RESOLVER" || saved[vip2] != "OLD" {
+			t.Errorf("to be saved: %v", saved)
+		}
+		b.reads(routers.Absent)
+		b.onReload(&config.Config{Services: []config.Service{web}})
+		check("gone, and another's", map[netip.Prefix]routers.Label{vip2: {Service: "web"}})
+	})
+}
+
+// A labeled is a router that is told labels.
+type labeled struct {
+	routers.Router
+	got map[netip.Prefix]routers.Label
+}
+
+func (l *labeled) SetLabels(labels map[netip.Prefix]routers.Label) { l.got = labels }
+
+func TestOnlyWhoWantsLabelsIsTold(t *testing.T) {
+	var l labeled
+	label(&l, map[netip.Prefix]routers.Label{vip: {Service: "resolver"}})
+	label(struct{ routers.Router }{}, nil)
+	if l.got[vip].Service != "resolver" {
+		t.Errorf("told %v", l.got)
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range []config.Router{
+		{Method: "address", Interface: "lo"}, {Method: "address", Interface: "lo", Owner: "frr"}, {Method: "address", Interface: "dummy0", Owner: "kernel"},
+		{Method: "network", SocketDir: "/run/frr"}, {Method: "static", SocketDir: "/run/frr"}, {Method: "protocol"}, {Method: "protocol", Symbol: "X_{service}"},
+		{Method: "include", Include: "/etc/bird/vouch.conf"}, {Up: config.Command{"announce", "it"}},
+	} {
+		p := place(r)
+		if seen[p] || p != strings.TrimSpace(p) {
+			t.Errorf("%+v is at %q, as is another", r, p)
+		}
+		seen[p] = true
+	}
+	for _, p := range []string{"address on lo", "network statement in /run/frr", "static route in /run/frr"} { // as in state files of before
+		if !seen[p] {
+			t.Errorf("no router is at %q", p)
+		}
+	}
+}

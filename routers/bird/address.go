@@ -1,0 +1,67 @@
+package bird
+
+import (
+	"context"
+	"net/netip"
+
+	"vouch/routers"
+)
+
+// byAddress is the method of host prefixes on an interface, which BIRD's direct protocol or a stub
+// interface of OSPF takes from there.
+type byAddress struct {
+	options Options
+	daemons daemons
+	kernel  func(ctx context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error)
+	change  func(ctx context.Context, iface string, cs []routers.Change) error
+}
+
+// observe reads the kernel first: an address that goes away meanwhile leaves a hint to read again, while
+// one that went before is told from what BIRD still has.
+func (a byAddress) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
+	kernel, kerr := a.kernel(ctx, a.options.Interface, ps)
+	sights, err := a.daemons.observe(ctx, a.options, ps)
+	os := make([]routers.Observation, len(kernel))
+	for i, k := range kernel {
+		os[i] = a.judge(k, sights[k.Prefix])
+	}
+	return os, routers.Join(err, kerr)
+}
+
+// judge joins what the kernel and BIRD say. What a peer has been given is announced, also without the
+// address, but then it stands on nothing. The address alone is no more than configured.
+func (a byAddress) judge(kernel routers.Observation, s sight) routers.Observation {
+	o := s.observation(kernel.Prefix, a.options.MinPeers)
+	switch {
+	case kernel.Stage == routers.Unknown:
+		if o.Stage < routers.Advertised {
+			o.Stage = routers.Unknown
+		}
+		o.Detail = join(o.Detail, "the addresses cannot be read: "+kernel.Detail)
+	case o.Stage == routers.Unknown:
+	case o.Stage >= routers.Selected && kernel.Stage == routers.Absent:
+		o.Broken, o.Detail = true, join(o.Detail, "announced although "+kernel.Detail)
+	case o.Stage >= routers.Selected && kernel.Stage < routers.Selected:
+		o.Broken, o.Detail = true, join(o.Detail, "announced although the address cannot be used: "+kernel.Detail)
+	case o.Stage == routers.Absent && kernel.Stage > routers.Absent:
+		o.Stage = routers.Configured
+		o.Detail = join(kernel.Detail, "bird has no route of the address: is there a direct protocol, or a stub interface of OSPF, for "+a.options.Interface+"?")
+	}
+	return o
+}
+
+// apply announces nothing where BIRD cannot be asked: it would be into a table that cannot be read.
+func (a byAddress) apply(ctx context.Context, cs []routers.Change) error {
+	var able []routers.Change
+	var refused []error
+	for _, c := range cs {
+		if c.Want == routers.Announced {
+			if _, err := a.daemons.of(ctx, c.Prefix).version(ctx); err != nil {
+				refused = append(refused, err)
+				continue
+			}
+		}
+		able = append(able, c)
+	}
+	return routers.Join(routers.Join(refused...), a.change(ctx, a.options.Interface, able))
+}

@@ -1,0 +1,220 @@
+package bird
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"vouch/routers"
+	"vouch/routers/bird/ctl"
+)
+
+// examine says what in BIRD would keep the prefixes from being announced or withdrawn. It changes nothing,
+// and does not read what the methods write.
+func (d daemons) examine(ctx context.Context, o Options, ps []netip.Prefix) []routers.Finding {
+	var all []routers.Finding
+	var named []string // every protocol that some BIRD has
+	for _, part := range d.split(ctx, ps) {
+		version, found := access(ctx, part.talker)
+		all = append(all, found...)
+		if version == (ctl.Version{}) {
+			continue
+		}
+		subject := "bird " + version.String()
+		rd, err := look(ctx, part.talker, o, part.prefixes)
+		if err != nil {
+			all = append(all, routers.Finding{Severity: routers.Failing, Subject: subject, Text: err.Error()})
+			continue
+		}
+		for _, p := range rd.protocols {
+			named = append(named, p.name)
+		}
+		all = append(all, examineReading(rd, subject, part.prefixes)...)
+	}
+	if len(named) > 0 {
+		all = append(all, missingPeers(o.Peers, named)...)
+	}
+	return all
+}
+
+// nobody is a pattern that no protocol's name fits. BIRD answers it with NoProtocolMatches where changes are
+// allowed, and with AccessDenied where they are not.
+const nobody = `enable "vouch-is-allowed-to-*"`
+
+// access says whether BIRD answers, and lets itself be changed. The version is zero when it does not answer.
+func access(ctx context.Context, t talker) (ctl.Version, []routers.Finding) {
+	v, err := t.version(ctx)
+	if err != nil {
+		return v, []routers.Finding{{Severity: routers.Failing, Subject: "bird", Text: err.Error(),
+			WayOut: "start bird, or set socket to its control socket"}}
+	}
+	subject := "bird " + v.String()
+	all := []routers.Finding{{Severity: routers.Fine, Subject: subject, Text: "answers"}}
+	if o, ok := t.(*orElse); ok {
+		if _, err := o.first.version(ctx); err != nil {
+			all = append(all, routers.Finding{Severity: routers.Notice, Subject: subject, Text: err.Error() + "; birdc is run for every question instead"})
+		}
+	}
+	if v.Major == 1 {
+		all = append(all, routers.Finding{Severity: routers.Notice, Subject: subject,
+			Text:   "cannot tell what a neighbour was sent, only what the filters of now would let pass: what `configure soft` leaves at a neighbour is not seen",
+			WayOut: "never use `configure soft`, or upgrade to BIRD 2"})
+	}
+	replies, err := t.change(ctx, nobody)
+	switch {
+	case err != nil:
+		all = append(all, routers.Finding{Severity: routers.Failing, Subject: subject, Text: err.Error()})
+	case replies[0].Has(ctl.AccessDenied):
+		all = append(all, routers.Finding{Severity: routers.Failing, Subject: subject,
+			Text: "its control socket is restricted: nothing can be changed", WayOut: "set socket to one that bird's configuration does not restrict"})
+	}
+	const status = "show status"
+	if replies, err := t.read(ctx, status); err == nil && reconfiguring(replies[0]) {
+		all = append(all, routers.Finding{Severity: routers.Warning, Subject: subject,
+			Text: "a reconfiguration is in progress: what is changed now has to wait for it", WayOut: "look at `birdc show protocols` for one that does not go down"})
+	}
+	return v, all
+}
+
+// reconfiguring tells whether `show status` says that a new configuration is not in force yet. Its code is
+// the same as that of a daemon at rest, so only the text can tell.
+func reconfiguring(r ctl.Reply) bool {
+	return slices.ContainsFunc(r.Texts(ctl.Status), func(text string) bool { return strings.Contains(text, "Reconfiguration in progress") })
+}
+
+// missingPeers names the peers in the options that no BIRD has.
+func missingPeers(wanted, named []string) []routers.Finding {
+	var all []routers.Finding
+	for _, name := range wanted {
+		if !slices.Contains(named, name) {
+			all = append(all, routers.Finding{Severity: routers.Failing, Subject: "protocol " + name,
+				Text: "is among the peers, and bird has no such protocol", WayOut: "correct peers, or bird's configuration"})
+		}
+	}
+	return all
+}
+
+// examineReading judges what was read of one BIRD.
+func examineReading(rd reading, subject string, ps []netip.Prefix) []routers.Finding {
+	var all []routers.Finding
+	for _, p := range rd.peers {
+		all = append(all, examinePeer(p, rd.databases)...)
+	}
+	all = append(all, withoutPeers(rd.peers, subject, ps)...)
+	for _, p := range ps {
+		all = append(all, rd.examinePrefix(p)...)
+	}
+	return all
+}
+
+// examinePeer says what keeps any prefix from going through a peer, or from going away.
+func examinePeer(p protocol, databases map[string]database) []routers.Finding {
+	subject := "protocol " + p.name
+	var all []routers.Finding
+	for _, c := range p.channels {
+		found := routers.Finding{Severity: routers.Warning, Subject: subject, WayOut: "look at `birdc show protocols all " + p.name + "`, or leave it out of peers"}
+		if ready, why := p.ready(c); !ready {
+			found.Text = why
+		} else if c.export == "REJECT" {
+			found.Text = strings.TrimSpace("exports nothing " + c.name)
+			found.WayOut = "give it an export filter that lets the prefixes pass, or leave it out of peers"
+		} else {
+			continue
+		}
+		if !slices.Contains(all, found) { // a session that is away is so for all its channels
+			all = append(all, found)
+		}
+	}
+	if p.kind == kindOSPF && p.state == "up" && databases[p.name].full == 0 && databases[p.name].err == nil {
+		all = append(all, routers.Finding{Severity: routers.Warning, Subject: subject, Text: "no neighbour is full",
+			WayOut: "look at `birdc show ospf neighbors " + p.name + "`"})
+	}
+	if p.restartsGracefully() {
+		all = append(all, routers.Finding{Severity: routers.Warning, Subject: subject,
+			Text:   "graceful restart is on: when bird dies, the neighbour keeps sending traffic here until the restart time is over",
+			WayOut: "set `graceful restart aware;` in the protocol, so that the neighbour drops the routes at once"})
+	}
+	if len(all) == 0 {
+		all = append(all, routers.Finding{Severity: routers.Fine, Subject: subject, Text: "can be given prefixes"})
+	}
+	return all
+}
+
+// restartsGracefully tells whether a BGP protocol asks its neighbour to keep routes over a restart. By
+// default BIRD announces that capability without a restart time: it only helps others. It is not shown
+// while the session is away, and by 1.6 never.
+func (p protocol) restartsGracefully() bool {
+	ours := p.details
+	if i := slices.Index(ours, "Neighbor capabilities"); i >= 0 {
+		ours = ours[:i]
+	}
+	return p.kind == kindBGP && slices.ContainsFunc(ours, func(line string) bool { return strings.HasPrefix(line, "Restart time:") })
+}
+
+// withoutPeers says that a family has nobody to be told to.
+func withoutPeers(peers []protocol, subject string, ps []netip.Prefix) []routers.Finding {
+	var orphans []string
+	for _, p := range ps {
+		carries := func(peer protocol) bool { _, ok := peer.carrying(p); return ok }
+		if !slices.ContainsFunc(peers, carries) {
+			orphans = append(orphans, p.String())
+		}
+	}
+	if len(orphans) == 0 {
+		return nil
+	}
+	return []routers.Finding{{Severity: routers.Failing, Subject: subject,
+		Text:   "there is no peer to give " + few(orphans) + " to",
+		WayOut: "configure a BGP or OSPF protocol with a channel of that family, or correct peers"}}
+}
+
+// few names the first of many.
+func few(names []string) string {
+	const most = 3
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// examinePrefix says what keeps one prefix from its peers although it is in the table.
+func (rd reading) examinePrefix(p netip.Prefix) []routers.Finding {
+	s := rd.sight(p)
+	if text := s.unread(); text != "" {
+		return []routers.Finding{{Severity: routers.Failing, Subject: p.String(), Text: "cannot be read: " + text}}
+	}
+	var all []routers.Finding
+	if by, static, hidden := rd.hidden(s); hidden {
+		all = append(all, routers.Finding{Severity: routers.Warning, Subject: p.String(),
+			Text:   fmt.Sprintf("the static route of %s is hidden by that of %s, and is not what the export filters see", static, by),
+			WayOut: fmt.Sprintf("keep %s off the prefix (`import where net != %s;`), or have the filters take its route", by, p)})
+	}
+	if _, best := s.best(); !best {
+		return all
+	}
+	for _, peer := range s.peers {
+		if strings.HasPrefix(peer.Detail, rejecting) {
+			all = append(all, routers.Finding{Severity: routers.Warning, Subject: p.String(),
+				Text: fmt.Sprintf("is in the table and not given to %s: %s", peer.Name, peer.Detail), WayOut: "let it pass in the filter, or leave the protocol out of peers"})
+		}
+	}
+	return all
+}
+
+// hidden finds a direct route that stands before a static one in the same table.
+func (rd reading) hidden(s sight) (by, static string, hidden bool) {
+	kinds := map[string]string{}
+	for _, p := range rd.protocols {
+		kinds[p.name] = p.kind
+	}
+	for _, d := range s.own {
+		for _, r := range s.own {
+			if d.best && !r.best && d.table == r.table && kinds[d.protocol] == kindDirect && kinds[r.protocol] == kindStatic {
+				return d.protocol, r.protocol, true
+			}
+		}
+	}
+	return "", "", false
+}

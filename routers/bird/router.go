@@ -1,0 +1,209 @@
+package bird
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"vouch/routers"
+	"vouch/routers/rtnl"
+)
+
+// A method is one way to announce. Its observe gives one Observation for each prefix, in order.
+type method interface {
+	observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error)
+	apply(ctx context.Context, cs []routers.Change) error
+}
+
+// Router is the driver. Of what it asked for it remembers nothing.
+type Router struct {
+	options Options
+	daemons daemons
+	names   *names
+	method  method
+}
+
+var (
+	_ routers.Watcher  = (*Router)(nil)
+	_ routers.Labeled  = (*Router)(nil)
+	_ routers.Examiner = (*Router)(nil)
+)
+
+// New makes a driver; it connects to nothing yet.
+func New(o Options) *Router {
+	o = o.withDefaults()
+	return newRouter(o, newDaemons(o))
+}
+
+func newRouter(o Options, d daemons) *Router {
+	r := &Router{options: o, daemons: d, names: &names{options: o, labels: map[netip.Prefix]routers.Label{}}}
+	switch o.Method {
+	case MethodProtocol:
+		r.method = byProtocol{o, d, r.names}
+	case MethodInclude:
+		r.method = byInclude{o, d, r.names}
+	default:
+		r.method = byAddress{o, d, rtnl.ObserveAddresses, rtnl.ChangeAddresses}
+	}
+	return r
+}
+
+// Observe reads what each peer is given, the tables and OSPF's own LSAs; see sight. Its errors are of class
+// routers.ErrUnavailable. With BIRD 1.6 one of the two daemons may be away: then only its family is unknown.
+func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
+	if len(ps) == 0 {
+		return nil, nil
+	}
+	os, err := r.method.observe(ctx, ps)
+	if err != nil {
+		err = fmt.Errorf("bird: %w", err)
+	}
+	return os, err
+}
+
+// Apply asks for the changes: method include writes all of them at once, the others withdraw first.
+func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
+	if len(cs) == 0 {
+		return nil
+	}
+	for _, c := range cs {
+		if err := r.valid(c); err != nil {
+			return fmt.Errorf("bird: %w", err)
+		}
+	}
+	if err := r.method.apply(ctx, cs); err != nil {
+		return fmt.Errorf("bird: %w", err)
+	}
+	return nil
+}
+
+func (r *Router) valid(c routers.Change) error {
+	p := c.Prefix
+	switch {
+	case !p.IsValid(), p != p.Masked(), p.Addr().Is4In6():
+		return routers.Errorf(routers.ErrRefused, "%s: not a prefix in its usual form, such as 192.0.2.53/32", p)
+	case c.Want == routers.Degraded && !r.names.degradable(p):
+		return routers.Errorf(routers.ErrRefused, "%s: there is no degraded way: set [router.degraded], which method address cannot have", p)
+	case c.Want != routers.Announced && c.Want != routers.Degraded && c.Want != routers.Withdrawn:
+		return routers.Errorf(routers.ErrRefused, "%s: no change is called %s", p, c.Want)
+	}
+	return nil
+}
+
+// Watch wakes for changes in the kernel's tables and when a BIRD ends or comes back. What changes only
+// within BIRD is seen by polling.
+func (r *Router) Watch(ctx context.Context, wake func()) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		defer cancel()
+		for ctx.Err() == nil && r.daemons.main.ended(ctx) == nil {
+			wake()
+		}
+	})
+	return rtnl.Watch(ctx, wake)
+}
+
+// Goal is Advertised.
+func (r *Router) Goal() routers.Stage { return routers.Advertised }
+
+// Close ends the sessions.
+func (r *Router) Close() error {
+	r.daemons.close()
+	return nil
+}
+
+// String names the driver, such as "bird (include, switch)".
+func (r *Router) String() string {
+	switch o := r.options; o.Method {
+	case MethodProtocol:
+		return "bird (protocol)"
+	case MethodInclude:
+		return fmt.Sprintf("bird (include, %s)", o.Style)
+	default:
+		return fmt.Sprintf("bird (address on %s)", o.Interface)
+	}
+}
+
+// SetLabels says whose the prefixes are. It may be called concurrently with the other methods.
+func (r *Router) SetLabels(labels map[netip.Prefix]routers.Label) { r.names.set(labels) }
+
+// Examine says what would keep the prefixes from being announced or withdrawn. It may be called
+// concurrently with the other methods.
+func (r *Router) Examine(ctx context.Context, ps []netip.Prefix) []routers.Finding {
+	return r.daemons.examine(ctx, r.options, ps)
+}
+
+// names knows what each prefix goes by in BIRD's configuration.
+type names struct {
+	options Options
+	mu      sync.Mutex
+	labels  map[netip.Prefix]routers.Label
+}
+
+func (n *names) set(labels map[netip.Prefix]routers.Label) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.Copy(n.labels, labels)
+}
+
+// known gives all prefixes that have a label.
+func (n *names) known() map[netip.Prefix]routers.Label {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.labels)
+}
+
+// of gives what a prefix goes by, and what when it is degraded: empty where that has no name of its own.
+func (n *names) of(p netip.Prefix) (symbol, worse string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l, o := n.labels[p], n.options
+	symbol, worse = o.Symbol, o.Degraded.Symbol
+	if !p.Addr().Is4() {
+		symbol, worse = o.Symbol6, o.Degraded.Symbol6
+	}
+	if l.Symbol != "" {
+		symbol = l.Symbol
+	}
+	return expand(symbol, l.Service), expand(worse, l.Service)
+}
+
+// degradable says whether there is a worse way for a prefix.
+func (n *names) degradable(p netip.Prefix) bool {
+	o := n.options
+	_, worse := n.of(p)
+	switch {
+	case o.Method == MethodAddress:
+		return false
+	case o.Method == MethodInclude && o.Style == StyleRoutes:
+		d := o.Degraded
+		return len(d.Community) > 0 || d.MED != 0 || len(d.Prepend) > 0 || d.Metric2 != 0
+	}
+	return worse != ""
+}
+
+// expand makes a symbol of a template. What no symbol can hold becomes "_".
+func expand(template, service string) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_':
+			return r
+		}
+		return '_'
+	}, service)
+	return strings.NewReplacer("{service}", name, "{SERVICE}", strings.ToUpper(name)).Replace(template)
+}
+
+// join puts two details together.
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}

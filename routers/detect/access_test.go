@@ -1,0 +1,89 @@
+package detect
+
+import (
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestAllows(t *testing.T) {
+	for _, c := range []struct {
+		perm fs.FileMode
+		user User
+		need fs.FileMode
+		want bool
+	}{
+		{0o660, User{UID: 10}, 2, true},
+		{0o660, User{UID: 11, GIDs: []uint32{5, 20}}, 2, true},
+		{0o660, User{UID: 11, GIDs: []uint32{5}}, 2, false},
+		{0o602, User{UID: 11, GIDs: []uint32{20}}, 2, false}, // a member is not one of the others
+		{0o062, User{UID: 10, GIDs: []uint32{20}}, 2, false}, // nor is the owner a member
+		{0o602, User{UID: 11}, 2, true},
+		{0o640, User{UID: 11, GIDs: []uint32{20}}, 2, false},
+		{0o750, User{UID: 11, GIDs: []uint32{20}}, 1, true},
+		{0o750, User{UID: 11}, 1, false},
+		{0, User{UID: 0}, 2, false}, // root without the right, in a unit that lacks it
+		{0, User{UID: 11, Any: true}, 2, true},
+	} {
+		if got := allows(c.perm, 10, 20, c.user, c.need); got != c.want {
+			t.Errorf("%o for %+v to %o: %t", c.perm, c.user, c.need, got)
+		}
+	}
+}
+
+// The directories count as much as the socket; a group that would help is named, each once.
+func TestBarriers(t *testing.T) {
+	dir, err := os.MkdirTemp("/tmp", "vouch-detect")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	inner := filepath.Join(dir, "frr")
+	path := filepath.Join(inner, "zebra.vty")
+	if err := os.MkdirAll(inner, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	who := User{Name: "vouch", UID: 4242, GIDs: []uint32{4242}}
+	group := groupName(uint32(os.Getgid()))
+	for _, c := range []struct {
+		outer, dir, socket fs.FileMode
+		closed             int
+		way                string
+	}{
+		{0o755, 0o755, 0o666, 0, ""},
+		{0o755, 0o755, 0o660, 1, "usermod -aG " + group + " vouch, and restart vouch"},
+		{0o755, 0o750, 0o660, 2, "usermod -aG " + group + " vouch, and restart vouch"},
+		{0o755, 0o755, 0o600, 1, "open " + path + " to the group (chmod)"},
+		{0o755, 0o700, 0o660, 2, "usermod -aG " + group + " vouch, and restart vouch; open " + inner + " to the group (chmod)"},
+		{0o700, 0o755, 0o666, 1, "open " + dir + " to the group (chmod)"},
+	} {
+		for p, m := range map[string]fs.FileMode{path: c.socket, inner: c.dir, dir: c.outer} {
+			if err := os.Chmod(p, m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bs := Barriers(path, who)
+		if len(bs) != c.closed || Passage(bs, who) != c.way {
+			t.Errorf("%o %o %o: %v, %q, want %d, %q", c.outer, c.dir, c.socket, bs, Passage(bs, who), c.closed, c.way)
+		}
+		for _, b := range bs {
+			if !strings.Contains(b.String(), ":"+group+")") {
+				t.Errorf("%s does not name the group", b)
+			}
+		}
+		if bs := Barriers(path, User{UID: 4242, GIDs: []uint32{uint32(os.Getgid())}}); c.way != "" && !strings.Contains(c.way, "open") && len(bs) > 0 {
+			t.Errorf("a member is kept out: %v", bs)
+		}
+		if bs := Barriers(path, User{UID: 4242, Any: true}); len(bs) > 0 {
+			t.Errorf("one whom no file is closed to is kept out: %v", bs)
+		}
+	}
+}

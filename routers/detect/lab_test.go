@@ -1,0 +1,373 @@
+package detect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"vouch/routers"
+	"vouch/routers/bird"
+	"vouch/routers/frr"
+	"vouch/routers/lab"
+)
+
+var (
+	v4 = netip.MustParsePrefix("10.53.53.53/32")
+	v6 = netip.MustParsePrefix("fd00:53::53/128")
+)
+
+const (
+	smallFRR  = "hostname node\n"
+	smallBIRD = "router id 10.0.0.1;\nprotocol device { }\n"
+)
+
+// A host is a node on which daemons come and go, and what is to be found there.
+type host struct {
+	t       *testing.T
+	node    *lab.Node
+	options Options
+}
+
+func newHost(t *testing.T, releases ...lab.Release) *host {
+	t.Helper()
+	node, err := lab.Open(t, releases...).Node("node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &host{t, node, Options{
+		FRR:  frr.Options{SocketDir: filepath.Join(node.Dir(), "frr")},
+		BIRD: bird.Options{Socket: filepath.Join(node.Dir(), "bird", "bird.ctl"), Socket6: filepath.Join(node.Dir(), "bird", "bird6.ctl")},
+	}}
+}
+
+func (h *host) frr(r lab.Release, daemons ...string) *lab.FRR {
+	h.t.Helper()
+	f, err := h.node.FRRFrom(within(h.t), r, smallFRR, daemons...)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return f
+}
+
+func (h *host) bird(r lab.Release) *lab.BIRD {
+	h.t.Helper()
+	b, err := h.node.BIRD(within(h.t), r, smallBIRD)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return b
+}
+
+// look looks inside the node.
+func (h *host) look() (frr, bird Found) {
+	h.t.Helper()
+	var fs []Found
+	_ = h.node.Do(func() error { fs = Look(within(h.t), h.options); return nil })
+	if len(fs) != 2 || fs[0].Daemon != "frr" || fs[1].Daemon != "bird" {
+		h.t.Fatalf("found %+v", fs)
+	}
+	return fs[0], fs[1]
+}
+
+// observe reads with r inside the node.
+func (h *host) observe(r *Router) (os []routers.Observation, err error) {
+	_ = h.node.Do(func() error {
+		os, err = r.Observe(within(h.t), []netip.Prefix{v4, v6})
+		return nil
+	})
+	return os, err
+}
+
+// drives reads with r, and holds what it drives then against want, the beginning of its name.
+func (h *host) drives(when string, r *Router, want string) {
+	h.t.Helper()
+	_, err := h.observe(r)
+	if got := r.String(); !strings.HasPrefix(got, want) {
+		h.t.Errorf("%s: it drives %q, want %q (%v)", when, got, want, err)
+	}
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// socket finds one by the end of its path.
+func socket(t *testing.T, f Found, name string) Socket {
+	t.Helper()
+	i := slices.IndexFunc(f.Sockets, func(s Socket) bool { return strings.HasSuffix(s.Path, "/"+name) })
+	if i < 0 {
+		t.Fatalf("%s was not looked at: %+v", name, f.Sockets)
+	}
+	return f.Sockets[i]
+}
+
+func TestFRRIsFound(t *testing.T) {
+	t.Parallel()
+	for _, release := range lab.FRRs {
+		t.Run(release.String(), func(t *testing.T) {
+			h := newHost(t, release)
+			version, err := release.Version(t.Context())
+			must(t, err)
+			f := h.frr(release, "ospfd")
+			found, other := h.look()
+			if !found.Running || found.Version != version || found.By != filepath.Join(f.SocketDir(), "zebra.vty") || found.protocol != frr.ProtocolOSPF {
+				t.Errorf("found %+v, want %s", found, version)
+			}
+			if s := socket(t, found, "ospfd.vty"); s.State != Answers || s.Mode != "Srwxrwx---" || s.Problem != "" {
+				t.Errorf("%+v", s)
+			}
+			if other.Running {
+				t.Errorf("found %+v", other)
+			}
+			must(t, f.Kill("zebra"))
+			if found, _ = h.look(); !found.Running || found.Version != version || socket(t, found, "zebra.vty").State != Stale {
+				t.Errorf("only ospfd is left, and it is %+v", found)
+			}
+			must(t, f.Kill("ospfd"))
+			if f.PID("mgmtd") > 0 {
+				must(t, f.Kill("mgmtd"))
+			}
+			found, _ = h.look()
+			if _, err := Choose([]Found{found}); found.Running || err == nil || !strings.Contains(err.Error(), ".vty: left behind: nobody listens") || !strings.Contains(err.Error(), "/usr/lib/frr/zebra and /usr/bin/vtysh installed") {
+				t.Errorf("all are dead, and it is %+v, %v", found, err)
+			}
+		})
+	}
+}
+
+func TestBIRDIsFound(t *testing.T) {
+	t.Parallel()
+	for _, release := range lab.BIRDs {
+		t.Run(release.String(), func(t *testing.T) {
+			h := newHost(t, release)
+			version, err := release.Version(t.Context())
+			must(t, err)
+			b := h.bird(release)
+			other, found := h.look()
+			if !found.Running || found.Version != version || found.By != b.Socket() || found.socket != b.Socket() || found.socket6 != "" {
+				t.Errorf("found %+v, want %s", found, version)
+			}
+			if s := found.Sockets[0]; s.State != Answers || s.Mode != "Srw-rw----" || s.Group == "" {
+				t.Errorf("%+v", s)
+			}
+			if other.Running {
+				t.Errorf("found %+v", other)
+			}
+			if release.Split() {
+				b6, err := h.node.BIRD6(within(t), release, smallBIRD)
+				must(t, err)
+				if _, found = h.look(); found.socket6 != b6.Socket() || found.By != b.Socket() || len(found.Sockets) != 2 {
+					t.Errorf("with bird6: %+v", found)
+				}
+				must(t, b.Stop())
+				if _, found = h.look(); !found.Running || found.By != b6.Socket() || found.Version != version {
+					t.Errorf("bird6 alone: %+v", found)
+				}
+				must(t, b6.Stop())
+			}
+			must(t, b.Kill())
+			_, found = h.look()
+			if found.Running {
+				t.Errorf("it is dead: %+v", found)
+			}
+		})
+	}
+}
+
+func TestNothingRuns(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, lab.BIRDHost)
+	r := New(h.options)
+	os, err := h.observe(r)
+	if !errors.Is(err, routers.ErrUnavailable) {
+		t.Fatalf("%v", err)
+	}
+	for _, part := range []string{"no routing daemon runs here", "/frr/zebra.vty: no such socket", "/bird/bird.ctl: no such socket",
+		"/usr/sbin/bird and /usr/sbin/birdc installed", "/usr/bin/vtysh installed", "in [router]"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is not in: %v", part, err)
+		}
+	}
+	if len(os) != 2 || os[1].Prefix != v6 || os[1].Stage != routers.Unknown || os[1].Detail == "" {
+		t.Errorf("%+v", os)
+	}
+	if err := r.Apply(within(t), []routers.Change{{Prefix: v4, Want: routers.Withdrawn}}); !errors.Is(err, routers.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+	if fs := r.Examine(within(t), nil); len(fs) != 1 || fs[0].Severity != routers.Failing {
+		t.Errorf("%+v", fs)
+	}
+}
+
+// A daemon that hangs is there: its driver can still take addresses from the kernel.
+func TestHungOneIsChosen(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	f := h.frr(lab.FRRHost, "ospfd")
+	for _, d := range []string{"zebra", "ospfd"} {
+		must(t, f.Signal(d, syscall.SIGSTOP))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	began := time.Now()
+	r := New(h.options)
+	must(t, h.node.Address(within(t), "add", v4.String(), "lo"))
+	_ = h.node.Do(func() error {
+		_, err := r.Observe(ctx, []netip.Prefix{v4})
+		if !errors.Is(err, routers.ErrUnavailable) {
+			t.Errorf("%v", err)
+		}
+		return nil
+	})
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("took %s", took)
+	}
+	if got := r.String(); got != "frr (address on lo, ospf), found by "+f.SocketDir()+"/zebra.vty" {
+		t.Errorf("drives %q", got)
+	}
+	_ = h.node.Do(func() error { return r.Apply(within(t), []routers.Change{{Prefix: v4, Want: routers.Withdrawn}}) })
+	if out, err := h.node.Run(within(t), "ip", "address", "show", "dev", "lo"); err != nil || strings.Contains(out, "10.53.53.53") {
+		t.Errorf("a daemon that hangs keeps the address: %v %s", err, out)
+	}
+	for _, d := range []string{"zebra", "ospfd"} {
+		must(t, f.Signal(d, syscall.SIGCONT))
+	}
+	h.drives("it goes on", r, "frr")
+	must(t, f.Restart(within(t)))
+	h.drives("it was restarted", r, "frr 8.4.4 (address on lo, ospf), found by ")
+}
+
+// The protocol is that of the daemon which runs, also when that comes later.
+func TestProtocolOfFRR(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	f := h.frr(lab.FRRHost, "bgpd", "ospfd")
+	r := New(h.options)
+	h.drives("both", r, "frr 8.4.4 (address on lo, ospf)")
+	must(t, f.StopDaemon("ospfd"))
+	must(t, f.RestartDaemon(within(t), "bgpd"))
+	h.drives("only bgpd runs", r, "frr 8.4.4 (address on lo, bgp)")
+	must(t, f.StartDaemon(within(t), "ospfd"))
+	h.drives("ospfd is back", r, "frr 8.4.4 (address on lo, ospf)")
+	for method, want := range map[string]string{frr.MethodStatic: "frr 8.4.4 (static, bgp)", frr.MethodNetwork: "frr 8.4.4 (network, bgp)"} {
+		o := h.options
+		o.FRR.Method, o.Only = method, []string{"frr"}
+		h.drives(method, New(o), want)
+	}
+	o := h.options
+	o.FRR.Protocol = frr.ProtocolBGP
+	h.drives("asked for", New(o), "frr 8.4.4 (address on lo, bgp)")
+}
+
+// Daemons come and go. With two, none is driven that was not driven before.
+func TestGoesAndComes(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, lab.BIRDHost, lab.BIRD3)
+	r := New(h.options)
+	h.drives("nothing runs", r, "auto (no daemon chosen)")
+	f, b := h.frr(lab.FRRHost, "ospfd"), h.bird(lab.BIRDHost)
+	h.drives("both", r, "auto (no daemon chosen)")
+	_, err := h.observe(r)
+	for _, part := range []string{"more than one", "frr 8.4.4 (" + f.SocketDir() + "/zebra.vty) and bird 2.0.12 (" + b.Socket() + ")", `set daemon = "frr" or daemon = "bird" in [router]`} {
+		if !errors.Is(err, routers.ErrUnavailable) || !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is not in: %v", part, err)
+		}
+	}
+	must(t, b.Stop())
+	h.drives("only frr", r, "frr 8.4.4 ")
+	must(t, b.Start(within(t)))
+	h.drives("bird comes beside", r, "frr 8.4.4 ")
+	must(t, f.Stop())
+	h.drives("frr has gone just now", r, "frr 8.4.4 ")
+	must(t, f.Start(within(t)))
+	h.drives("frr is back", r, "frr 8.4.4 ")
+	must(t, f.Stop())
+	h.drives("frr has gone", r, "frr 8.4.4 ")
+	h.drives("and is noticed to", r, "frr 8.4.4 ")
+	later(t, r)
+	h.drives("and is away for long", r, "bird 2.0.12 ")
+	must(t, f.Start(within(t)))
+	h.drives("frr is back late", r, "bird 2.0.12 ")
+	must(t, f.Stop())
+	must(t, b.Stop())
+	h.drives("nothing runs any more", r, "bird 2.0.12 ")
+	h.drives("and is noticed not to", r, "bird 2.0.12 ")
+	later(t, r)
+	h.drives("for long", r, "bird 2.0.12 ")
+	b3 := h.bird(lab.BIRD3)
+	h.drives("another version", r, "bird "+version(t, b3.Release()))
+}
+
+// later lets the time pass after which another daemon may be driven.
+func later(t *testing.T, r *Router) {
+	t.Helper()
+	if r.gone.IsZero() {
+		t.Error("that the daemon has gone is not noticed")
+	}
+	r.gone = r.gone.Add(-takeover)
+}
+
+func version(t *testing.T, r lab.Release) string {
+	t.Helper()
+	v, err := r.Version(t.Context())
+	must(t, err)
+	return v
+}
+
+// Who may not connect is told which group to join, and whether somebody listens is known to him too.
+func TestDenied(t *testing.T) {
+	if dir := os.Getenv("DETECT_TEST_DIR"); dir != "" {
+		for _, f := range Look(within(t), Options{FRR: frr.Options{SocketDir: dir + "/frr"}, BIRD: bird.Options{Socket: dir + "/bird/bird.ctl"}}) {
+			for _, s := range f.Sockets {
+				fmt.Println(f.Daemon, f.Running, s.State, filepath.Base(s.Path), s.Problem+";", s.WayOut)
+			}
+		}
+		return
+	}
+	t.Parallel()
+	h := newHost(t, lab.BIRDHost)
+	f, b := h.frr(lab.FRRHost), h.bird(lab.BIRDHost)
+	test := filepath.Join(h.node.Dir(), "test")
+	bin, err := os.ReadFile(os.Args[0])
+	must(t, err)
+	must(t, os.WriteFile(test, bin, 0o755))
+	asNobody := func() string {
+		out, err := h.node.Run(within(t), "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "DETECT_TEST_DIR="+h.node.Dir(),
+			test, "-test.run=^TestDenied$", "-test.v")
+		must(t, err)
+		return out
+	}
+	out := asNobody()
+	for _, line := range []string{
+		"frr true denied zebra.vty permission denied; add the user that vouch runs as to group frrvty (usermod -aG frrvty USER), and restart vouch",
+		"bird true denied bird.ctl permission denied; add the user that vouch runs as to group bird (usermod -aG bird USER), and restart vouch",
+	} {
+		if !strings.Contains(out, line+"\n") {
+			t.Errorf("%q is not in:\n%s", line, out)
+		}
+	}
+	must(t, errors.Join(f.Kill("zebra"), b.Kill()))
+	out = asNobody()
+	for _, line := range []string{"frr false stale zebra.vty left behind", "bird false stale bird.ctl left behind"} {
+		if !strings.Contains(out, line) {
+			t.Errorf("%q is not in:\n%s", line, out)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package frr
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"vouch/routers"
+)
+
+// owner changes addresses in FRR's own running configuration of an interface, and reads them there beside
+// the kernel. Zebra puts there what is added and takes away what is removed, mgmtd (10.3) a few
+// milliseconds after its answer. It was seen to remove only what it had been told of: of an address that
+// the kernel alone knows, as after a restart of FRR, `no ip address` takes nothing away (status 13 in
+// 8.4.4, 0 in 10.3).
+type owner struct {
+	talk   talker
+	daemon func() string
+	kernel func(ctx context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error)
+	exists func(iface string) bool
+}
+
+// ownedBy has the addresses be FRR's.
+func (a address) ownedBy(w owner) address {
+	a.kernel, a.change = w.observe, w.change
+	return a
+}
+
+func interfaceExists(name string) bool {
+	_, err := net.InterfaceByName(name)
+	return err == nil
+}
+
+// observe reads the kernel and FRR's configuration. An address that only the configuration has is
+// Configured.
+func (w owner) observe(ctx context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error) {
+	var os []routers.Observation
+	var text string
+	var err, unread error
+	abreast(
+		func() { text, unread = running(ctx, w.talk, w.daemon()) },
+		func() { os, err = w.kernel(ctx, iface, ps) },
+	)
+	stated := parseStated(text, iface)
+	for i, o := range os {
+		os[i] = judgeOwned(o, iface, stated[o.Prefix], unread)
+	}
+	return os, routers.Join(err, unread)
+}
+
+func judgeOwned(o routers.Observation, iface string, stated bool, unread error) routers.Observation {
+	switch {
+	case o.Stage == routers.Unknown:
+	case unread != nil:
+		o.Detail = join(o.Detail, "FRR's configuration cannot be read: "+unread.Error())
+	case stated && o.Stage == routers.Absent:
+		o.Stage, o.Detail = routers.Configured, join("FRR's configuration has it on "+iface+", but the kernel does not", o.Detail)
+	case !stated && o.Stage > routers.Absent:
+		o.Detail = join(o.Detail, "the address is the kernel's alone, as when FRR was restarted or somebody else put it there: FRR takes it over when it is withdrawn")
+	}
+	return o
+}
+
+// change tells the daemon what is not so yet. An interface that does not exist gets no configuration: FRR
+// would take it, and answer that all is well.
+func (w owner) change(ctx context.Context, iface string, cs []routers.Change) error {
+	if len(cs) == 0 {
+		return nil
+	}
+	cs, refused := hosts(cs, iface)
+	if !w.exists(iface) {
+		var absent error
+		cs, absent = without(cs, routers.Announced, routers.ErrUnavailable, fmt.Sprintf("interface %q does not exist (yet)", iface))
+		refused = routers.Join(refused, absent)
+	}
+	text, unread := running(ctx, w.talk, w.daemon())
+	stages := map[netip.Prefix]routers.Stage{}
+	os, err := w.kernel(ctx, iface, prefixes(cs))
+	for _, o := range os {
+		stages[o.Prefix] = o.Stage
+	}
+	stated := parseStated(text, iface)
+	q := session{daemon: w.daemon(), enter: []string{"configure terminal", "interface " + iface}}
+	for _, want := range []routers.Want{routers.Withdrawn, routers.Announced} {
+		for _, c := range cs {
+			if c.Want == want {
+				q.commands = append(q.commands, ownedCommands(c, stated[c.Prefix], unread == nil, stages[c.Prefix])...)
+			}
+		}
+	}
+	return routers.Join(refused, unread, err, tell(ctx, w.talk, q))
+}
+
+// ownedCommands gives the commands of one change. A withdraw is asked for also when the configuration
+// cannot be read, but then nothing is taken over: what is not there would be announced by it.
+func ownedCommands(c routers.Change, stated, known bool, stage routers.Stage) []string {
+	add := fmt.Sprintf("%s address %s", family(c.Prefix), c.Prefix)
+	del := "no " + add
+	there := stage > routers.Absent
+	switch {
+	case c.Want == routers.Withdrawn && known && !stated && there: // FRR removes only what it has been told of
+		return []string{add, del}
+	case c.Want == routers.Withdrawn && known && !stated && stage == routers.Absent:
+		return nil
+	case c.Want == routers.Withdrawn:
+		return []string{del}
+	case !known, stated && there:
+		return nil
+	case stated && stage == routers.Absent: // taken away behind FRR's back: 10.3 takes it for there when told again
+		return []string{del, add}
+	}
+	return []string{add}
+}
+
+// hosts leaves out what is not one address.
+func hosts(cs []routers.Change, iface string) ([]routers.Change, error) {
+	var single []routers.Change
+	var refused []error
+	for _, c := range cs {
+		if c.Prefix.IsSingleIP() {
+			single = append(single, c)
+			continue
+		}
+		refused = append(refused, routers.Errorf(routers.ErrRefused, "address %s on interface %q: not a host prefix; write a /32 or a /128", c.Prefix, iface))
+	}
+	return single, routers.Join(refused...)
+}
+
+// without leaves out the changes to one want, and gives an error of that class for each.
+func without(cs []routers.Change, want routers.Want, class error, why string) ([]routers.Change, error) {
+	var rest []routers.Change
+	var failed []error
+	for _, c := range cs {
+		if c.Want != want {
+			rest = append(rest, c)
+			continue
+		}
+		failed = append(failed, routers.Errorf(class, "%s: %s", c.Prefix, why))
+	}
+	return rest, routers.Join(failed...)
+}
+
+// prefixes gives those of the changes, in order.
+func prefixes(cs []routers.Change) []netip.Prefix {
+	ps := make([]netip.Prefix, len(cs))
+	for i, c := range cs {
+		ps[i] = c.Prefix
+	}
+	return ps
+}
