@@ -9,8 +9,9 @@ LINT    := $(GO) tool -modfile=packaging/tools/go.mod
 
 # What the lab needs, as Debian packages, each with a file that tells that it is there.
 DEBS      := frr:/usr/lib/frr/ospfd unbound:/usr/sbin/unbound iproute2:/sbin/ip procps:/bin/ps
-# The race detector needs a C compiler besides.
-TEST_DEBS := $(DEBS) gcc:/usr/bin/gcc libc6-dev:/usr/include/stdlib.h
+# The tests and measurements want BIRD too, and other releases of both daemons from a root of their own. The
+# race detector needs a C compiler.
+TEST_DEBS := $(DEBS) bird2:/usr/sbin/bird debootstrap:/usr/sbin/debootstrap gcc:/usr/bin/gcc libc6-dev:/usr/include/stdlib.h
 
 .DEFAULT_GOAL := help
 .PHONY: help build deps demo-deps demo test unit lint bench install uninstall clean
@@ -23,6 +24,7 @@ build: ## build bin/vouch, one static binary
 
 deps: ## install what the lab, the demo and the tests need (Debian, as root); starts nothing
 	@contrib/lab/deps $(TEST_DEBS)
+	@contrib/lab/roots
 
 demo-deps:
 	@contrib/lab/deps $(DEBS)

@@ -120,8 +120,8 @@ func (d Degraded) on(r route) bool {
 		(len(d.Community) > 0 || d.MED != 0 || d.Metric2 != 0 || len(d.Prepend) > 0)
 }
 
-// apply writes the file for all prefixes and has BIRD read it. Where BIRD refuses, it is put back as it
-// was, and the withdraws are tried alone: nothing that is to be announced may keep them.
+// apply writes the file for all prefixes and has BIRD read it. Where BIRD refuses that, the withdraws are
+// tried alone: nothing that is to be announced may keep them.
 func (b byInclude) apply(ctx context.Context, cs []routers.Change) error {
 	var errs []error
 	for _, part := range b.daemons.split(ctx, prefixesOf(cs)) {
@@ -161,15 +161,70 @@ func (b byInclude) put(ctx context.Context, part part, cs []routers.Change) erro
 		}
 	}
 	if err := check(ctx, part); err != nil {
-		if back := include.Write(path, old); back != nil {
-			return routers.Join(err, back)
-		}
-		return routers.Errorf(err, "%s is put back as it was: %w", path, err)
+		return b.refused(ctx, part, path, old, text, cs, err)
 	}
 	if repeated {
 		b.reload(ctx, part, cs)
 	}
 	return configure(ctx, part)
+}
+
+// refused finds out whose mistake it is that BIRD does not take its configuration. When it is ours, the file
+// is put back as it was. When it is another's, the file stays, so that what is withdrawn stays so once that
+// is mended, and what can be is withdrawn at run time.
+func (b byInclude) refused(ctx context.Context, part part, path string, old, text []byte, cs []routers.Change, why error) error {
+	if refusal := (*ctl.Refusal)(nil); !errors.As(why, &refusal) {
+		return routers.Join(why, include.Write(path, old))
+	}
+	if err := include.Write(path, old); err != nil {
+		return routers.Join(why, err)
+	}
+	if err := check(ctx, part); err == nil {
+		return routers.Errorf(why, "%s is put back as it was: %w", path, why)
+	}
+	if err := include.Write(path, text); err != nil {
+		return routers.Join(why, err)
+	}
+	err := routers.Errorf(why, "bird does not take its configuration, with or without what is new in %s: mend it, and `birdc configure`: %w", path, why)
+	return routers.Join(err, b.disable(ctx, part, cs))
+}
+
+// disable withdraws without the configuration: it disables the static protocols that hold nothing but
+// prefixes which are to go. Any configure that succeeds enables them again, as far as the file lets it.
+func (b byInclude) disable(ctx context.Context, part part, cs []routers.Change) error {
+	going := map[netip.Prefix]bool{}
+	for _, c := range cs {
+		going[c.Prefix] = c.Want == routers.Withdrawn
+	}
+	sights, err := observe(ctx, part, b.options, part.prefixes)
+	if err != nil {
+		return err
+	}
+	var commands []string
+	for p, s := range sights {
+		for _, r := range s.own {
+			command := "disable " + quoted(r.protocol)
+			if going[p] && !r.connected() && !slices.Contains(commands, command) && holdsOnly(ctx, part, r.protocol, going) {
+				commands = append(commands, command)
+			}
+		}
+	}
+	if len(commands) == 0 {
+		return nil
+	}
+	_, err = part.change(ctx, commands...)
+	return err
+}
+
+// holdsOnly tells whether all routes of a protocol are to the prefixes.
+func holdsOnly(ctx context.Context, t talker, protocol string, going map[netip.Prefix]bool) bool {
+	command := "show route protocol " + quoted(protocol)
+	replies, err := t.read(ctx, command)
+	if err != nil {
+		return false
+	}
+	rs, err := parseRoutes(replies[0], command, "")
+	return err == nil && len(rs) > 0 && !slices.ContainsFunc(rs, func(r route) bool { return !going[r.prefix] })
 }
 
 // change puts the changes into the entries, and tells whether a withdraw was there already.

@@ -210,14 +210,15 @@ func replayers(t *testing.T, dir, name string) (main, six *replayer) {
 
 func exists(file string) bool { _, err := os.Stat(file); return err == nil }
 
-// recorded runs a test for every recorded release.
+// eachRecorded runs a test for every recorded release.
 func eachRecorded(t *testing.T, name string, test func(t *testing.T, main, six *replayer)) {
 	t.Helper()
-	dirs, err := filepath.Glob("testdata/*")
-	if err != nil || len(dirs) < len(lab.BIRDs) {
-		t.Fatalf("recordings of %v (%v), want those of %d releases", dirs, err, len(lab.BIRDs))
+	files, err := filepath.Glob("testdata/*/" + name + ".txt")
+	if err != nil || len(files) < len(lab.BIRDs) {
+		t.Fatalf("recordings %v (%v), want those of %d releases", files, err, len(lab.BIRDs))
 	}
-	for _, dir := range dirs {
+	for _, file := range files {
+		dir := filepath.Dir(file)
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			main, six := replayers(t, dir, name)
 			test(t, main, six)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -253,4 +255,18 @@ func eachScene(t *testing.T, test func(t *testing.T, s *scene)) {
 	for _, r := range lab.BIRDs {
 		t.Run(r.String(), func(t *testing.T) { test(t, openScene(t, r, "")) })
 	}
+}
+
+// sceneScript makes a program of the first words of a command line.
+func sceneScript(t *testing.T, words []string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "birdc")
+	var b strings.Builder
+	for _, w := range words {
+		b.WriteString("'" + strings.ReplaceAll(w, "'", `'\''`) + "' ")
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexec "+b.String()+"\"$@\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -2,16 +2,13 @@ package bird
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"vouch/routers"
-	"vouch/routers/bird/include"
 	"vouch/routers/lab"
 )
 
@@ -226,7 +223,3 @@ func TestWays(t *testing.T) {
 		}
 	}
 }
-
-var _ = errors.Is
-var _ = os.Stat
-var _ = include.Ours

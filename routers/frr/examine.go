@@ -2,12 +2,168 @@ package frr
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"vouch/routers"
+	"vouch/routers/frr/vty"
+	"vouch/routers/rtnl"
 )
 
-// Examine is to come.
-func (r *Router) Examine(ctx context.Context, ps []netip.Prefix) []routers.Finding { return nil }
+// configDir is where FRR's own scripts have the configuration of the daemons with these sockets: each path
+// space has a directory in both places.
+func configDir(socketDir string) string {
+	const run, etc = "/run/frr", "/etc/frr"
+	if name, ok := strings.CutPrefix(filepath.Clean(socketDir), run+"/"); ok {
+		return filepath.Join(etc, name)
+	}
+	return etc
+}
 
-func configDir(socketDir string) string { return "/etc/frr" }
+// A reading is all that Examine looks at. A daemon that could not be asked has an error, and no text.
+type reading struct {
+	configs   map[string]string // by daemon, as it runs
+	failed    map[string]error  // by daemon
+	version   string            // of zebra, such as "8.4.4"
+	zebra     string            // show zebra
+	neighbors string            // show bgp neighbors json
+	addresses []rtnl.Address    // of this node; nil when they could not be read
+	saved     []savedConfig
+}
+
+// Examine says what in FRR would keep the prefixes from being announced or withdrawn, and what would
+// announce them when FRR starts. It only reads, asks each daemon at most three questions, and returns soon
+// after ctx ends.
+func (r *Router) Examine(ctx context.Context, ps []netip.Prefix) []routers.Finding {
+	o := r.options
+	rd := r.survey(ctx, ps)
+	found := rd.daemons(o.needs(ps))
+	found = append(found, rd.objects()...)
+	if o.Protocol == ProtocolBGP {
+		found = append(found, rd.bgp(o, ps)...)
+	} else {
+		found = append(found, rd.ospf(o, ps)...)
+	}
+	return append(found, examineSaved(rd.saved, o, ps)...)
+}
+
+// needs gives the daemons that have a part in announcing the prefixes.
+func (o Options) needs(ps []netip.Prefix) []string {
+	daemons := []string{"zebra"}
+	switch {
+	case o.Method == MethodStatic:
+		daemons = append(daemons, o.configurer("staticd"))
+	case o.Method == MethodAddress && o.Owner == OwnerFRR && o.configurer("zebra") != "zebra":
+		daemons = append(daemons, o.configurer("zebra"))
+	}
+	if o.Protocol == ProtocolBGP {
+		return append(daemons, "bgpd")
+	}
+	if slices.ContainsFunc(ps, isIPv4) {
+		daemons = append(daemons, "ospfd")
+	}
+	if slices.ContainsFunc(ps, isIPv6) {
+		daemons = append(daemons, "ospf6d")
+	}
+	return daemons
+}
+
+// survey asks all daemons side by side.
+func (r *Router) survey(ctx context.Context, ps []netip.Prefix) reading {
+	daemons := r.options.needs(ps)
+	replies, errs := make([][]vty.Reply, len(daemons)), make([]error, len(daemons))
+	all := make([]func(), len(daemons))
+	for i, d := range daemons {
+		commands := []string{"show running-config"}
+		switch d {
+		case "zebra":
+			commands = append(commands, "show version", "show zebra")
+		case "bgpd":
+			commands = append(commands, "show bgp neighbors json")
+		}
+		all[i] = func() { replies[i], errs[i] = ask(ctx, r.talk, d, commands...) }
+	}
+	rd := reading{configs: map[string]string{}, failed: map[string]error{}, saved: readSaved(r.options.ConfigDir, daemons)}
+	rd.addresses, _ = rtnl.Addresses(ctx) // what depends on them is left out
+	abreast(all...)
+	for i, d := range daemons {
+		if errs[i] != nil {
+			rd.failed[d] = errs[i]
+			continue
+		}
+		rd.configs[d] = replies[i][0].Text
+		switch d {
+		case "zebra":
+			rd.version, rd.zebra = parseVersion(replies[i][1].Text), replies[i][2].Text
+		case "bgpd":
+			rd.neighbors = replies[i][1].Text
+		}
+	}
+	return rd
+}
+
+// parseVersion reads the version of "FRRouting 8.4.4 (host) …", and is empty where there is none.
+func parseVersion(text string) string {
+	words := strings.Fields(text)
+	if len(words) < 2 || words[0] != "FRRouting" {
+		return ""
+	}
+	return words[1]
+}
+
+// release gives the version's first two numbers, 0 where it has none.
+func release(version string) (major, minor int) {
+	_, _ = fmt.Sscanf(version, "%d.%d", &major, &minor)
+	return major, minor
+}
+
+func (rd reading) daemons(needed []string) []routers.Finding {
+	var found []routers.Finding
+	for _, d := range needed {
+		if err := rd.failed[d]; err != nil {
+			found = append(found, routers.Finding{Severity: routers.Failing, Subject: d, Text: err.Error()})
+		}
+	}
+	if rd.version == "" {
+		return found
+	}
+	f := routers.Finding{Subject: "frr " + rd.version, Text: strings.Join(needed, ", ") + " have a part in announcing"}
+	if major, minor := release(rd.version); major < 8 || major == 8 && minor < 4 || major > 10 {
+		f.Severity, f.Text = routers.Notice, f.Text+"; releases 8.4 and 10.3 are those that were tested"
+	}
+	return append(found, f)
+}
+
+// objects warns of kernel nexthop objects. Whoever deletes one (systemd-networkd before 256, `ip nexthop
+// flush`) takes its IPv4 routes out of the kernel, and zebra was seen to put back the object alone and to
+// say that the routes are installed (8.4.4, 10.3).
+func (rd reading) objects() []routers.Finding {
+	if rd.failed["zebra"] != nil || !strings.Contains(rd.zebra, "Kernel NHG") {
+		return nil
+	}
+	f := routers.Finding{Subject: "zebra", Text: "installs its routes without nexthop objects, so that nobody who deletes these takes them out of the kernel"}
+	off := strings.Contains(rd.configs["zebra"], "\nno zebra nexthop kernel enable")
+	if off || !reportsObjects(rd.zebra) {
+		return []routers.Finding{f}
+	}
+	f.Severity = routers.Warning
+	f.Text = "installs its routes with kernel nexthop objects: when somebody deletes these, as systemd-networkd does, the kernel loses the routes and zebra does not put them back"
+	f.WayOut = "put `no zebra nexthop kernel enable` into frr.conf and restart FRR; have a check of type route"
+	if major, minor := release(rd.version); major > 10 || major == 10 && minor > 3 {
+		f.Severity, f.Text = routers.Notice, f.Text+" (seen up to 10.3)"
+	}
+	return []routers.Finding{f}
+}
+
+// reportsObjects reads what show zebra says of the kernel's objects.
+func reportsObjects(text string) bool {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "Kernel NHG"); ok {
+			return strings.TrimSpace(rest) == "Available"
+		}
+	}
+	return false
+}

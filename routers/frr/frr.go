@@ -156,6 +156,7 @@ type sight struct {
 // every question is a session of its own, so that a daemon may restart between any two.
 type Router struct {
 	options Options
+	talk    talker
 	method  method
 }
 
@@ -175,7 +176,7 @@ func newRouter(o Options, talk talker) *Router {
 	if o.Protocol == ProtocolBGP {
 		table = bgp{talk, o.MinPeers, bgpPath.own}.view
 	}
-	r := &Router{options: o}
+	r := &Router{options: o, talk: talk}
 	var pace *pacer
 	if o.Protocol != ProtocolBGP && !o.Unpaced {
 		pace = &pacer{talk: talk}

@@ -25,6 +25,9 @@ type bgpConfig struct {
 	instances  int                     // with those of VRFs and views
 	statements map[netip.Prefix]string // network statements of the default instance, with their options
 	routeMaps  map[string]bool         // that there are
+	// redistribute says by family and source whether that is with a route-map.
+	redistribute  map[string]map[string]bool
+	noImportCheck bool
 }
 
 func (n network) config(ctx context.Context) (bgpConfig, error) {
@@ -41,8 +44,8 @@ func (n network) config(ctx context.Context) (bgpConfig, error) {
 
 // parseBGPConfig reads a running configuration. A block ends where a line is not indented.
 func parseBGPConfig(text string) bgpConfig {
-	c := bgpConfig{statements: map[netip.Prefix]string{}, routeMaps: map[string]bool{}}
-	inside, unicast := false, true
+	c := bgpConfig{statements: map[netip.Prefix]string{}, routeMaps: map[string]bool{}, redistribute: map[string]map[string]bool{"ipv4": {}, "ipv6": {}}}
+	inside, unicast, afi := false, true, "ipv4"
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
 		switch {
@@ -55,14 +58,18 @@ func parseBGPConfig(text string) bgpConfig {
 			if len(words) >= 3 && words[0] == "router" && words[1] == "bgp" {
 				c.instances++
 				if inside = !slices.Contains(words, "vrf") && !slices.Contains(words, "view"); inside {
-					c.as, unicast = words[2], true
+					c.as, unicast, afi = words[2], true, "ipv4"
 				}
 			}
 		case !inside:
-		case words[0] == "address-family":
-			unicast = len(words) == 3 && words[2] == "unicast"
+		case words[0] == "address-family" && len(words) >= 2:
+			unicast, afi = len(words) == 3 && words[2] == "unicast", words[1]
 		case words[0] == "exit-address-family":
-			unicast = true
+			unicast, afi = true, "ipv4"
+		case words[0] == "no" && strings.Join(words, " ") == "no bgp network import-check":
+			c.noImportCheck = true
+		case words[0] == "redistribute" && len(words) >= 2 && unicast:
+			c.redistribute[afi][words[1]] = slices.Contains(words, "route-map")
 		case words[0] == "network" && len(words) >= 2 && unicast:
 			if p, err := netip.ParsePrefix(words[1]); err == nil {
 				c.statements[p.Masked()] = strings.Join(words[2:], " ")

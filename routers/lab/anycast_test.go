@@ -44,10 +44,10 @@ func follow(t *testing.T, l *lab.AnycastLab, p netip.Prefix) *lab.Follower {
 	return f
 }
 
-// becomes waits until the next hops are the given ones.
+// becomes waits until the next hops are the given ones. ospf6d holds its LSAs back for up to 5 s.
 func becomes(t *testing.T, f *lab.Follower, since time.Time, via ...netip.Addr) lab.Seen {
 	t.Helper()
-	h, err := f.Await(within(t, 5*time.Second), since, func(now []netip.Addr) bool { return slices.Equal(now, via) })
+	h, err := f.Await(within(t, 15*time.Second), since, func(now []netip.Addr) bool { return slices.Equal(now, via) })
 	if err != nil {
 		t.Fatalf("%v, want %v; history %v", err, via, f.History())
 	}

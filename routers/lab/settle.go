@@ -144,8 +144,9 @@ func subset(a, b map[string]bool) bool {
 //	type, link id, router, sequence number, age, ...    (BIRD)
 type columns struct{ router, seq int }
 
-// lsaTypes are ospf6d's names for the types of OSPFv3, for which BIRD has numbers.
-var lsaTypes = strings.NewReplacer("2001", "Rtr", "2009", "INP", "0008", "Lnk", "4005", "ASE")
+// lsaTypes are ospf6d's names for the types of OSPFv3, for which BIRD has numbers. Those of type Lnk stay
+// on their link, so the core does not have all of them.
+var lsaTypes = map[string]string{"2001": "Rtr", "2009": "INP", "4005": "ASE", "Rtr": "Rtr", "INP": "INP", "ASE": "ASE"}
 
 // lsas finds a router's LSAs in what a daemon prints of its database, and names them alike whichever
 // daemon it is: by link id and sequence number, and with OSPFv3 by their type.
@@ -162,7 +163,11 @@ func lsas(text string, router netip.Addr, c columns, v int) map[string]bool {
 		}
 		name := fmt.Sprintf("%s %x", f[c.router-1], seq)
 		if v == 6 {
-			name = lsaTypes.Replace(f[c.router-2]) + " " + name
+			kind, ok := lsaTypes[f[c.router-2]]
+			if !ok {
+				continue
+			}
+			name = kind + " " + name
 		}
 		found[name] = true
 	}

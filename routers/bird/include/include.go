@@ -49,6 +49,7 @@ type Attributes struct {
 const (
 	head  = "# Written by vouch, and written anew when a service changes. Do not edit it.\n"
 	state = "#vouch " // and a prefix, what it ought to be, and its symbols
+	end   = "end\n"   // instead: there are no more
 )
 
 // Render gives the file for the entries. It is the same for the same entries, in whatever order.
@@ -60,6 +61,7 @@ func Render(f Format, es []Entry) []byte {
 	for _, e := range es {
 		fmt.Fprintf(&b, "%s%s %s %s %s\n", state, e.Prefix, e.Want, e.Symbol, cmp.Or(e.Worse, "-"))
 	}
+	b.WriteString(state + end)
 	switch f.Style {
 	case Routes:
 		renderRoutes(&b, f, es)
@@ -249,6 +251,9 @@ func Parse(text []byte) ([]Entry, error) {
 		if !ok {
 			continue
 		}
+		if rest == end {
+			return es, nil
+		}
 		f := strings.Fields(rest)
 		if len(f) != 4 {
 			return nil, fmt.Errorf("line %d: %q is cut short", n, strings.TrimSpace(line))
@@ -263,5 +268,5 @@ func Parse(text []byte) ([]Entry, error) {
 		}
 		es = append(es, e)
 	}
-	return es, nil
+	return nil, fmt.Errorf("line %d: it ends before %q", n, strings.TrimSpace(state+end))
 }

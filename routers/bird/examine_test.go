@@ -1,0 +1,157 @@
+package bird
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"vouch/routers"
+	"vouch/routers/lab"
+)
+
+// findings are written one a line, severity first.
+func findings(all []routers.Finding) string {
+	var b strings.Builder
+	for _, f := range all {
+		fmt.Fprintf(&b, "%s %s: %s\n", f.Severity, f.Subject, f.Text)
+	}
+	return b.String()
+}
+
+// says tells whether a finding of that severity and subject has the text, and a way out where it needs one.
+func says(all []routers.Finding, severity routers.Severity, subject, text string) bool {
+	return slices.ContainsFunc(all, func(f routers.Finding) bool {
+		return f.Severity == severity && strings.HasPrefix(f.Subject, subject) && strings.Contains(f.Text, text) &&
+			(severity < routers.Warning || f.WayOut != "")
+	})
+}
+
+func TestExamineScene(t *testing.T) {
+	eachScene(t, func(t *testing.T, s *scene) {
+		s.reconfigure(t, "configure", "protocol bgp core4 {", "protocol bgp core4 { graceful restart on;")
+		d := s.daemons()
+		defer d.close()
+		sceneWait(t, "the scene to stand again", func() error { return sceneStands(s.sights(t, d)) })
+		o := s.options()
+		o.Peers = []string{"core4", "core6", "dead4", "quiet4", "ospf4", "ospf6", "nosuch"}
+		all := d.examine(t.Context(), o, scenePrefixes)
+		version, err := s.release.Version(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wants := []struct {
+			severity      routers.Severity
+			subject, text string
+		}{
+			{routers.Fine, "bird " + version, "answers"},
+			{routers.Fine, "protocol core6", "can be given prefixes"},
+			{routers.Fine, "protocol ospf4", "can be given prefixes"},
+			{routers.Warning, "protocol dead4", "not established"},
+			{routers.Warning, "protocol quiet4", "exports nothing"},
+			{routers.Failing, "protocol nosuch", "bird has no such protocol"},
+			{routers.Warning, sceneHidden.String(), "the static route of anycast4 is hidden by that of lodirect4"},
+			{routers.Warning, sceneRejected.String(), "not given to core4: its export filter to_core4"},
+			{routers.Warning, sceneDirect6.String(), "not given to ospf6: its export filter (unnamed)"},
+		}
+		for _, w := range wants {
+			if !says(all, w.severity, w.subject, w.text) {
+				t.Errorf("does not say %q of %s", w.text, w.subject)
+			}
+		}
+		if got := says(all, routers.Warning, "protocol core4", "graceful restart is on"); got == s.release.Split() {
+			t.Errorf("graceful restart told: %v", got)
+		}
+		for _, p := range []netip.Prefix{sceneStatic, sceneStatic6, sceneAbsent, sceneLearned} {
+			if says(all, routers.Warning, p.String(), "") || says(all, routers.Failing, p.String(), "") {
+				t.Errorf("complains of %s", p)
+			}
+		}
+		if t.Failed() {
+			t.Log(findings(all))
+		}
+		if err := sceneStands(s.sights(t, d)); err != nil {
+			t.Errorf("examining changed something: %v", err)
+		}
+	})
+}
+
+func TestExamineAway(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "bird.ctl")
+	o := Options{Via: ViaSocket, Socket: missing, Socket6: missing, Timeout: time.Second}
+	d := newDaemons(o)
+	defer d.close()
+	all := d.examine(t.Context(), o, []netip.Prefix{sceneStatic, sceneStatic6})
+	if len(all) != 1 || !says(all, routers.Failing, "bird", missing+": no such socket") {
+		t.Error(findings(all))
+	}
+}
+
+// A socket that bird's configuration restricts can be read, and is of no use.
+func TestExamineRestricted(t *testing.T) {
+	r := readRecording(t, "testdata/2.0.12/scene.txt")
+	r[nobody] = "8007 Access denied\n"
+	r["show status"] = strings.Replace(r["show status"], "Daemon is up and running", "Reconfiguration in progress", 1)
+	rp := replay(t, r)
+	o := replayOptions(rp, nil)
+	d := newDaemons(o)
+	defer d.close()
+	all := d.examine(t.Context(), o, scenePrefixes)
+	if !says(all, routers.Failing, "bird 2.0.12", "its control socket is restricted") || !says(all, routers.Warning, "bird 2.0.12", "a reconfiguration is in progress") {
+		t.Error(findings(all))
+	}
+	r[nobody] = "8003 No protocols match\n"
+	if all := d.examine(t.Context(), o, scenePrefixes); says(all, routers.Failing, "", "restricted") {
+		t.Error(findings(all))
+	}
+}
+
+// birdc in place of a socket that is missing works, and is said.
+func TestExamineByCommand(t *testing.T) {
+	s := openScene(t, cmp.Or(lab.BIRDHost), "")
+	o := s.options()
+	client := s.main.Client()
+	script := sceneScript(t, []string{"/bin/sh", "-c", `shift 4; exec "` + client[0] + `" -v -s "` + s.main.Socket() + `" "$@"`, "sh"})
+	if err := os.Chmod(script, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o.Via, o.Socket, o.Birdc = ViaAuto, s.main.Socket()+".none", script
+	d := newDaemons(o)
+	defer d.close()
+	all := d.examine(t.Context(), o, []netip.Prefix{sceneStatic})
+	if !says(all, routers.Notice, "bird 2.0.12", "no such socket") {
+		t.Error(findings(all))
+	}
+}
+
+func TestExamineWithoutPeers(t *testing.T) {
+	rd := reading{peers: []protocol{{name: "core4", kind: kindBGP, channels: []channel{{name: "ipv4"}}}}}
+	got := withoutPeers(rd.peers, "bird", []netip.Prefix{sceneStatic, sceneStatic6})
+	if len(got) != 1 || !says(got, routers.Failing, "bird", "no peer to give "+sceneStatic6.String()+" to") {
+		t.Error(findings(got))
+	}
+	var many []netip.Prefix
+	for i := range 10 {
+		many = append(many, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 32))
+	}
+	if got := withoutPeers(nil, "bird", many); len(got) != 1 || !strings.Contains(got[0].Text, "10.0.0.0/32, 10.0.0.1/32, 10.0.0.2/32 and 7 more") {
+		t.Error(findings(got))
+	}
+}
+
+// A neighbour that only offers to help with restarts is no reason to warn.
+func TestRestartsGracefully(t *testing.T) {
+	p := protocol{kind: kindBGP, details: []string{"Local capabilities", "Graceful restart", "Neighbor capabilities", "Graceful restart", "Restart time: 120"}}
+	if p.restartsGracefully() {
+		t.Error("the neighbour's own restart is taken for ours")
+	}
+	p.details = slices.Insert(p.details, 2, "Restart time: 120")
+	if !p.restartsGracefully() {
+		t.Error("ours is not seen")
+	}
+}
