@@ -1,10 +1,9 @@
 package bird
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -97,30 +96,29 @@ func TestExamineRestricted(t *testing.T) {
 	r := readRecording(t, "testdata/2.0.12/scene.txt")
 	r[nobody] = "8007 Access denied\n"
 	r["show status"] = strings.Replace(r["show status"], "Daemon is up and running", "Reconfiguration in progress", 1)
-	rp := replay(t, r)
-	o := replayOptions(rp, nil)
-	d := newDaemons(o)
-	defer d.close()
-	all := d.examine(t.Context(), o, scenePrefixes)
-	if !says(all, routers.Failing, "bird 2.0.12", "its control socket is restricted") || !says(all, routers.Warning, "bird 2.0.12", "a reconfiguration is in progress") {
+	examine := func() []routers.Finding {
+		o := replayOptions(replay(t, r), nil)
+		d := newDaemons(o)
+		defer d.close()
+		return d.examine(t.Context(), o, scenePrefixes)
+	}
+	if all := examine(); !says(all, routers.Failing, "bird 2.0.12", "its control socket is restricted") || !says(all, routers.Warning, "bird 2.0.12", "a reconfiguration is in progress") {
 		t.Error(findings(all))
 	}
+	r = maps.Clone(r)
 	r[nobody] = "8003 No protocols match\n"
-	if all := d.examine(t.Context(), o, scenePrefixes); says(all, routers.Failing, "", "restricted") {
+	if all := examine(); says(all, routers.Failing, "", "restricted") {
 		t.Error(findings(all))
 	}
 }
 
 // birdc in place of a socket that is missing works, and is said.
 func TestExamineByCommand(t *testing.T) {
-	s := openScene(t, cmp.Or(lab.BIRDHost), "")
+	s := openScene(t, lab.BIRDHost, "")
 	o := s.options()
-	client := s.main.Client()
-	script := sceneScript(t, []string{"/bin/sh", "-c", `shift 4; exec "` + client[0] + `" -v -s "` + s.main.Socket() + `" "$@"`, "sh"})
-	if err := os.Chmod(script, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	o.Via, o.Socket, o.Birdc = ViaAuto, s.main.Socket()+".none", script
+	o.Via, o.Socket = ViaAuto, s.main.Socket()+".none"
+	const knows = `for a; do test "$a" = "$SOCKET.none" && a=$SOCKET; set -- "$@" "$a"; shift; done; exec "$CLIENT" "$@"`
+	o.Birdc = sceneScript(t, []string{"env", "SOCKET=" + s.main.Socket(), "CLIENT=" + s.main.Client()[0], "sh", "-c", knows, "sh"})
 	d := newDaemons(o)
 	defer d.close()
 	all := d.examine(t.Context(), o, []netip.Prefix{sceneStatic})

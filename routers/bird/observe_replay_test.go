@@ -167,10 +167,10 @@ func (rp *replayer) serve(conn net.Conn) {
 		} else if left >= 0 {
 			left -= len(text)
 		}
-		n, err := io.WriteString(conn, text)
 		rp.mu.Lock()
-		rp.sent += n
+		rp.sent += len(text)
 		rp.mu.Unlock()
+		_, err := io.WriteString(conn, text)
 		return whole && err == nil
 	}
 	ok := send(rp.recording[""])
@@ -190,6 +190,13 @@ func (rp *replayer) answer(command string) string {
 	defer rp.mu.Unlock()
 	rp.lost = append(rp.lost, command)
 	return "9001 not recorded\n"
+}
+
+// count gives how many sessions there were, and the bytes sent in all of them.
+func (rp *replayer) count() (sessions, sent int) {
+	rp.mu.Lock()
+	defer rp.mu.Unlock()
+	return rp.sessions, rp.sent
 }
 
 func (rp *replayer) cutAt(n int) {
@@ -251,8 +258,8 @@ func TestReplay(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				if main.sessions != 1 {
-					t.Errorf("%d sessions for two readings", main.sessions)
+				if sessions, _ := main.count(); sessions != 1 {
+					t.Errorf("%d sessions for two readings", sessions)
 				}
 			})
 		})
@@ -272,7 +279,7 @@ func TestReplayCut(t *testing.T) {
 		if _, err := observe(t.Context(), d.main, o, ps); err != nil {
 			t.Fatal(err)
 		}
-		whole := main.sent
+		_, whole := main.count()
 		const stride = 7
 		for cut := 0; cut < whole; cut += stride {
 			main.cutAt(cut)

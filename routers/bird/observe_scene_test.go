@@ -253,7 +253,10 @@ func sceneAttributes(s sight) error {
 func eachScene(t *testing.T, test func(t *testing.T, s *scene)) {
 	t.Helper()
 	for _, r := range lab.BIRDs {
-		t.Run(r.String(), func(t *testing.T) { test(t, openScene(t, r, "")) })
+		t.Run(r.String(), func(t *testing.T) {
+			t.Parallel()
+			test(t, openScene(t, r, ""))
+		})
 	}
 }
 

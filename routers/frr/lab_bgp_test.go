@@ -16,7 +16,12 @@ import (
 
 // bgpLab is a core and one node with BGP between them.
 func bgpLab(t testing.TB, o Options) (*bench, *lab.FRR, *lab.Node) {
-	net := lab.Open(t)
+	return bgpLabOf(t, lab.FRRHost, o)
+}
+
+// bgpLabOf has the node run a release.
+func bgpLabOf(t testing.TB, release lab.Release, o Options) (*bench, *lab.FRR, *lab.Node) {
+	net := lab.Open(t, release)
 	core, err := net.Node("core")
 	check(t, err)
 	node, err := net.Node("apu01")
@@ -31,7 +36,7 @@ func bgpLab(t testing.TB, o Options) (*bench, *lab.FRR, *lab.Node) {
   neighbor 10.0.1.2 activate
 `, "bgpd", "staticd")
 	check(t, err)
-	nodeFRR, err := node.FRR(t.Context(), `router bgp 65001
+	nodeFRR, err := node.FRRFrom(t.Context(), release, `router bgp 65001
  bgp router-id 10.0.1.2
  no bgp ebgp-requires-policy
  neighbor 10.0.1.1 remote-as 65000

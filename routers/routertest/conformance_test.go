@@ -21,15 +21,20 @@ func another(number int) []netip.Prefix {
 	return []netip.Prefix{host("10.53.54.%d", number), host("2001:db8:54::%x", number)}
 }
 
+// third is a third range.
+func third(number int) []netip.Prefix {
+	return []netip.Prefix{host("10.53.55.%d", number), host("2001:db8:55::%x", number)}
+}
+
 func host(format string, args ...any) netip.Prefix {
 	a := netip.MustParseAddr(fmt.Sprintf(format, args...))
 	return netip.PrefixFrom(a, a.BitLen())
 }
 
-// thousand are 1,000 prefixes, so many of them of IPv6.
-func thousand(six int) []netip.Prefix {
-	ps := make([]netip.Prefix, 0, 1000)
-	for i := range cap(ps) {
+// many are so many prefixes, some of them of IPv6.
+func many(n, six int) []netip.Prefix {
+	ps := make([]netip.Prefix, 0, n)
+	for i := range n {
 		if i < six {
 			ps = append(ps, host("2001:db8:60::%x", i))
 		} else {

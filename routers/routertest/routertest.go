@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"regexp"
 	"syscall"
+	"time"
 
 	"vouch/routers"
 	"vouch/routers/lab"
@@ -24,9 +25,13 @@ type Subject struct {
 	Node   *lab.Node    // where the driver runs
 	Core   *lab.Node    // the neighbour that is told
 	Hops   []netip.Addr // by which the core reaches the node
+	// Blink is how long the core may be without an IPv6 prefix that is announced all the time: the core's
+	// own doing, where it replaces a route by deleting and adding it.
+	Blink time.Duration
 
 	// One and Two are each the prefixes of one service, of both families: a driver that can change only
-	// all prefixes of a service at once is asked for no less. Many are a thousand of a third service.
+	// all prefixes of a service at once is asked for no less. Many are those of a third service: a
+	// thousand, where the daemon can have so many.
 	One, Two, Many []netip.Prefix
 	// Foreign are announced by the node in the same place, and are not ours: they stay all the time.
 	Foreign []netip.Prefix

@@ -3,14 +3,18 @@ package routertest
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"vouch/routers"
 )
 
-// fewer is how many of a reply's boundaries are cut at where each costs much.
-const fewer = 40
+// How many of a reply's boundaries are cut at: all, where there are no more than most; and few where each
+// costs much.
+const (
+	most = 3000
+	some = 150
+	few  = 40
+)
 
 // through plays with a driver that speaks to the daemon through a proxy. What it leaves announced stays
 // so when it is closed.
@@ -67,27 +71,35 @@ func steady(w *world) {
 func cutReading(w *world) {
 	w.through(func(p *Proxy) {
 		w.settle(routers.Announced, w.One)
-		n := w.cutEach(p, "announced", true, 1)
-		stride := max(1, n/(4*fewer))
-		w.cutEach(p, "announced, for a moment", false, stride)
+		total := w.replies(p, func() { _, _ = w.read(w.One) })
+		cuts := w.cutEach(p, "announced", true, 1+total/most)
+		cuts += w.cutEach(p, "announced, for a moment", false, 1+total/some)
 		w.settle(routers.Withdrawn, w.One)
-		w.cutEach(p, "withdrawn", true, stride)
-		w.note("replies of %d bytes", n)
+		cuts += w.cutEach(p, "withdrawn", true, 1+total/some)
+		w.note("replies of %d bytes, %d cuts, one every %d bytes while announced", total, cuts, 1+total/most)
 	})
 }
 
+// replies counts the bytes that the daemon says meanwhile.
+func (w *world) replies(p *Proxy, do func()) int {
+	const never = 1 << 30
+	p.Cut(never, false)
+	do()
+	p.Mend()
+	return p.Passed()
+}
+
 // cutEach cuts one reading after 0 bytes, stride bytes and so on, until one is not cut any more, and
-// gives how many bytes that were.
-func (w *world) cutEach(p *Proxy, state string, stays bool, stride int) (n int) {
-	ps := append(append([]netip.Prefix{}, w.One...), w.Two...)
-	right, err := w.read(ps)
+// gives how many were.
+func (w *world) cutEach(p *Proxy, state string, stays bool, stride int) (cuts int) {
+	right, err := w.read(w.One)
 	if err != nil {
 		w.fail("%w", err)
 	}
-	for ; w.err == nil; n += stride {
-		w.step("reading of what is %s, cut after %d bytes", state, n)
-		p.Cut(n, stays)
-		os, err := w.read(ps)
+	for ; w.err == nil; cuts++ {
+		w.step("reading of what is %s, cut after %d bytes", state, cuts*stride)
+		p.Cut(cuts*stride, stays)
+		os, err := w.read(w.One)
 		cut := p.Mend()
 		for i, o := range os {
 			switch {
@@ -99,10 +111,10 @@ func (w *world) cutEach(p *Proxy, state string, stays bool, stride int) (n int) 
 			}
 		}
 		if !cut {
-			return n
+			break
 		}
 	}
-	return n
+	return cuts
 }
 
 // cutChange breaks the connection off in the midst of an Apply, after some of the bytes the daemon says to
@@ -111,9 +123,9 @@ func cutChange(w *world) {
 	w.through(func(p *Proxy) {
 		w.settle(routers.Announced, w.One)
 		w.settle(routers.Withdrawn, w.One)
-		total := w.replies(p, routers.Announced)
+		total := w.replies(p, func() { w.apply(routers.Announced, w.One) })
 		w.settle(routers.Withdrawn, w.One)
-		stride := max(1, total/fewer)
+		stride := 1 + total/few
 		start := time.Now()
 		cuts := 0
 		for n := 0; w.err == nil && n <= total+stride; n += stride {
@@ -131,15 +143,6 @@ func cutChange(w *world) {
 	})
 }
 
-// replies counts the bytes that the daemon says to one Apply.
-func (w *world) replies(p *Proxy, want routers.Want) int {
-	const never = 1 << 30
-	p.Cut(never, false)
-	w.apply(want, w.One)
-	p.Mend()
-	return p.Passed()
-}
-
 // unsure takes the error of a change that was broken off: it may be anything but a refusal.
 func (w *world) unsure(err error) {
 	if err != nil && errors.Is(classOf(err), routers.ErrRefused) {
@@ -147,8 +150,8 @@ func (w *world) unsure(err error) {
 	}
 }
 
-// thousand announces and withdraws very many prefixes at once beside another service.
-func thousand(w *world) {
+// many announces and withdraws very many prefixes at once beside another service.
+func many(w *world) {
 	run := func(count func() string) {
 		w.step("announced beside")
 		w.settle(routers.Announced, w.One)

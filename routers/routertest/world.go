@@ -17,18 +17,16 @@ const (
 	// patience is how long a state is waited for: neighbours find each other again after a restart
 	// within ten seconds or so.
 	patience = 40 * time.Second
-	// again is how long a change that was asked for may take before it is asked for anew.
+	// again is how long a change that was taken may take effect before it is asked for anew, and soon
+	// how long one that was not taken is left alone.
 	again = 3 * time.Second
+	soon  = 300 * time.Millisecond
 	// pause is between two readings.
 	pause = 10 * time.Millisecond
 	// bound is how long one call may take.
 	bound = 20 * time.Second
 	// slow is a step that is worth a note.
 	slow = 3 * time.Second
-	// blink is how long the core may be without an IPv6 prefix that was announced all the time: FRR's
-	// zebra replaces an IPv6 route by deleting and adding it, which it does with all routes of a node
-	// when one of its OSPFv3 prefixes changes (8.4.4: 0.1 ms).
-	blink = 50 * time.Millisecond
 )
 
 // A world is a subject in the midst of a scenario. The first step that fails ends it: those that follow
@@ -119,7 +117,7 @@ func (w *world) do(do func(ctx context.Context) error) {
 // apply asks for the prefixes once, all in one batch, which must be taken.
 func (w *world) apply(want routers.Want, ps []netip.Prefix) {
 	if err := w.ask(changes(want, ps)); err != nil {
-		w.fail("%s %s was not taken: %w", want, some(ps), err)
+		w.fail("%s %s was not taken: %w", want, named(ps), err)
 	}
 }
 
@@ -150,7 +148,7 @@ func (w *world) read(ps []netip.Prefix) ([]routers.Observation, error) {
 
 // becomes waits until the prefixes are read to be as wanted, and the core has them so.
 func (w *world) becomes(want routers.Want, ps []netip.Prefix) {
-	w.wait(fmt.Sprintf("%s to be %s", some(ps), want), func() error {
+	w.wait(fmt.Sprintf("%s to be %s", named(ps), want), func() error {
 		os, err := w.read(ps)
 		if err != nil {
 			return err
@@ -163,17 +161,19 @@ func (w *world) becomes(want routers.Want, ps []netip.Prefix) {
 // settle asks for the prefixes, as often as it takes, until they are as wanted and the core has them so:
 // what vouch's own loop does.
 func (w *world) settle(want routers.Want, ps []netip.Prefix) {
-	var asked time.Time
+	var next time.Time
 	var refused error
-	w.wait(fmt.Sprintf("%s to be %s in the end", some(ps), want), func() error {
+	w.wait(fmt.Sprintf("%s to be %s in the end", named(ps), want), func() error {
 		os, err := w.read(ps)
 		rest := short(want, os, w.r.router.Goal())
 		if rest == nil {
 			return nil
 		}
-		if cs := open(want, os, w.r.router.Goal()); len(cs) > 0 && time.Since(asked) > again {
-			if refused = w.ask(cs); refused == nil || !errors.Is(refused, routers.ErrBusy) {
-				asked = time.Now()
+		if cs := open(want, os, w.r.router.Goal()); len(cs) > 0 && time.Now().After(next) {
+			refused = w.ask(cs)
+			next = time.Now().Add(again)
+			if refused != nil {
+				next = time.Now().Add(soon)
 			}
 		}
 		return errors.Join(rest, err, refused)
@@ -212,7 +212,7 @@ func open(want routers.Want, os []routers.Observation, goal routers.Stage) []rou
 
 // core waits until the core sends packets for the prefixes to the node, or none of them.
 func (w *world) core(has bool, ps []netip.Prefix) {
-	w.wait(fmt.Sprintf("the core to have %s: %v", some(ps), has), func() error {
+	w.wait(fmt.Sprintf("the core to have %s: %v", named(ps), has), func() error {
 		for _, p := range ps {
 			via, err := w.Core.NextHops(p)
 			if err != nil {
@@ -274,14 +274,14 @@ func (w *world) held(p netip.Prefix, history []lab.Seen) {
 		if i+1 < len(history) {
 			back = history[i+1].Time
 		}
-		if gone := back.Sub(seen.Time); p.Addr().Is4() || gone > blink {
+		if gone := back.Sub(seen.Time); p.Addr().Is4() || gone > w.Blink {
 			w.fail("the core lost %s meanwhile, for %s: its next hops were %v", p, gone, seen.Addrs)
 		}
 	}
 }
 
-// some names prefixes without naming a thousand.
-func some(ps []netip.Prefix) string {
+// named names prefixes without naming a thousand.
+func named(ps []netip.Prefix) string {
 	if len(ps) > 4 {
 		return fmt.Sprintf("%s and %d more", ps[0], len(ps)-1)
 	}
