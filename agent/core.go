@@ -37,7 +37,8 @@ type core struct {
 	desired  reconcile.Desired
 	labels   map[netip.Prefix]routers.Label // of all managed prefixes
 	problems map[string]string              // by what they are about
-	found    map[string]bool                // the findings that were told and still stand
+	found    map[string]routers.Severity    // the findings that were told and still stand
+	untold   int                            // how many more there are
 	current  bool                           // the last reading is measured against what is wanted now
 	dirty    bool                           // the state file lacks something
 	saved    time.Time
@@ -46,7 +47,7 @@ type core struct {
 // newCore gives a core for cfg. It does nothing until start.
 func newCore(cfg *config.Config, head state.Snapshot, store *state.Store) *core {
 	c := &core{examine: func() {}, cfg: cfg, head: head, store: store, services: map[string]*service{}, seen: map[netip.Prefix]*prefix{},
-		labels: cfg.Labels(), problems: map[string]string{}, found: map[string]bool{}}
+		labels: cfg.Labels(), problems: map[string]string{}, found: map[string]routers.Severity{}}
 	for _, sc := range cfg.Services {
 		c.services[sc.Name] = newService(sc)
 	}

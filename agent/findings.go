@@ -95,43 +95,62 @@ func (c *core) managed() []netip.Prefix {
 	return ps
 }
 
-// onFindings takes in what an examination found. What may hurt is told once and stays a problem until
-// an examination that was done to the end no longer finds it. It says whether another one is worth while.
+// onFindings takes in what an examination found. What may hurt is told once and stands until an
+// examination that was done to the end no longer finds it: as a problem when something cannot work, else as
+// a warning. It says whether another examination is worth while.
 func (c *core) onFindings(fs []routers.Finding, all bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fs, more := worst(fs)
-	stands := map[string]bool{}
+	fs, c.untold = worst(fs)
+	stands := map[string]routers.Severity{}
 	for _, f := range fs {
 		text := findingText(f)
-		stands[text] = true
-		if c.found[text] {
+		stands[text] = f.Severity
+		if c.found[text] != f.Severity {
+			c.event(state.Event{Level: findingLevel(f.Severity), Kind: state.KindFinding, Reason: f.Severity.String(), Text: text})
+		}
+	}
+	for text, severity := range c.found {
+		if _, still := stands[text]; still {
 			continue
 		}
-		level := "warn"
-		if f.Severity == routers.Failing {
-			level = "error"
+		if !all {
+			stands[text] = severity
+			continue
 		}
-		c.event(state.Event{Level: level, Kind: state.KindFinding, Reason: f.Severity.String(), Text: text})
-		c.problem("finding "+text, text)
-	}
-	for text := range c.found {
-		switch {
-		case stands[text]:
-		case !all:
-			stands[text] = true
-		default:
-			c.problem("finding "+text, "")
-			c.event(state.Event{Level: "info", Kind: state.KindFinding, Reason: routers.Fine.String(), Text: "no longer found: " + text})
-		}
+		c.event(state.Event{Level: "info", Kind: state.KindFinding, Reason: routers.Fine.String(), Text: "no longer found: " + text})
 	}
 	c.found = stands
-	c.problem("findings", "")
-	if more > 0 {
-		c.problem("findings", fmt.Sprintf("%d more things were found about the routing daemon: see vouch doctor", more))
-	}
 	c.store.Touch()
 	return len(stands) > 0 || !all
+}
+
+func findingLevel(s routers.Severity) string {
+	if s == routers.Failing {
+		return "error"
+	}
+	return "warn"
+}
+
+// foundAs gives the findings of one severity that stand, sorted.
+func (c *core) foundAs(s routers.Severity) []string {
+	texts := []string{}
+	for text, severity := range c.found {
+		if severity == s {
+			texts = append(texts, text)
+		}
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// warnings lists the findings that are no problem yet, and says when there are more findings than are told.
+func (c *core) warnings() []string {
+	texts := c.foundAs(routers.Warning)
+	if c.untold > 0 {
+		texts = append(texts, fmt.Sprintf("%d more things were found about the routing daemon: see vouch doctor", c.untold))
+	}
+	return texts
 }
 
 // worst gives those findings that may hurt, each once, the worst first, and how many are left out.

@@ -34,20 +34,27 @@ func TestFindingsAreToldOnceAndStand(t *testing.T) {
 				t.Error("nothing that is worth another look")
 			}
 		}
-		problems := []string{"/etc/frr/frr.conf: announces 10.53.53.53/32 at boot; remove it there", "/run/frr/zebra.vty: permission denied"}
-		if diff := cmp.Diff(problems, b.Snapshot().Problems); diff != "" {
-			t.Errorf("problems:\n%s", diff)
+		const warning, problem = "/etc/frr/frr.conf: announces 10.53.53.53/32 at boot; remove it there", "/run/frr/zebra.vty: permission denied"
+		stand := func(when string, warnings, problems []string) {
+			t.Helper()
+			snap := b.Snapshot()
+			if diff := cmp.Diff([][]string{warnings, problems}, [][]string{snap.Warnings, snap.Problems}); diff != "" {
+				t.Errorf("%s: warnings and problems:\n%s", when, diff)
+			}
 		}
-		if !b.onFindings(nil, false) || len(b.Snapshot().Problems) != 2 {
-			t.Error("an examination that was not done to the end took something back")
+		stand("found", []string{warning}, []string{problem})
+		if !b.onFindings(nil, false) {
+			t.Error("not done to the end, and not worth another look")
 		}
+		stand("not done to the end", []string{warning}, []string{problem})
 		if !b.onFindings([]routers.Finding{atBoot}, true) || b.onFindings([]routers.Finding{fine}, true) {
 			t.Error("worth another look: want it with one left, and not without any")
 		}
-		want := []string{"finding error " + problems[1], "finding warn " + problems[0],
-			"finding info no longer found: " + problems[1], "finding info no longer found: " + problems[0]}
-		if diff := cmp.Diff(want, b.told(before)); diff != "" || len(b.Snapshot().Problems) > 0 {
-			t.Errorf("%s\nproblems left: %q", diff, b.Snapshot().Problems)
+		stand("no longer found", []string{}, []string{})
+		want := []string{"finding error " + problem, "finding warn " + warning,
+			"finding info no longer found: " + problem, "finding info no longer found: " + warning}
+		if diff := cmp.Diff(want, b.told(before)); diff != "" {
+			t.Error(diff)
 		}
 	})
 }
@@ -61,16 +68,16 @@ func TestManyFindingsAreSummedUp(t *testing.T) {
 			fs = append(fs, routers.Finding{Severity: routers.Warning, Subject: fmt.Sprintf("192.0.2.%d", i), Text: "cannot be reached"})
 		}
 		b.onFindings(append(fs, denied), true)
-		ps := b.Snapshot().Problems
-		if len(ps) != mostFindings+1 || !slices.Contains(ps, findingText(denied)) || !slices.Contains(ps, "993 more things were found about the routing daemon: see vouch doctor") {
-			t.Errorf("problems: %q", ps)
+		ps, ws := b.Snapshot().Problems, b.Snapshot().Warnings
+		if !slices.Equal(ps, []string{findingText(denied)}) || len(ws) != mostFindings || ws[len(ws)-1] != "993 more things were found about the routing daemon: see vouch doctor" {
+			t.Errorf("problems: %q\nwarnings: %q", ps, ws)
 		}
 		if n := len(b.told(before)); n != mostFindings {
 			t.Errorf("%d events", n)
 		}
 		b.onFindings(nil, true)
-		if ps := b.Snapshot().Problems; len(ps) > 0 {
-			t.Errorf("problems left: %q", ps)
+		if ps := slices.Concat(b.Snapshot().Problems, b.Snapshot().Warnings); len(ps) > 0 {
+			t.Errorf("left: %q", ps)
 		}
 	})
 }

@@ -24,6 +24,8 @@ func (c *core) Snapshot() *state.Snapshot {
 	for _, about := range slices.Sorted(maps.Keys(c.problems)) {
 		snap.Problems = append(snap.Problems, c.problems[about])
 	}
+	snap.Problems = append(snap.Problems, c.foundAs(routers.Failing)...)
+	snap.Warnings = c.warnings()
 	return &snap
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -231,8 +232,8 @@ func TestHungOneIsChosen(t *testing.T) {
 	must(t, h.node.Address(within(t), "add", v4.String(), "lo"))
 	_ = h.node.Do(func() error {
 		_, err := r.Observe(ctx, []netip.Prefix{v4})
-		if !errors.Is(err, routers.ErrUnavailable) {
-			t.Errorf("%v", err)
+		if !errors.Is(err, routers.ErrUnavailable) || !strings.Contains(err.Error(), "does not answer within") {
+			t.Errorf("the driver has no time of its own: %v", err)
 		}
 		return nil
 	})
@@ -252,6 +253,50 @@ func TestHungOneIsChosen(t *testing.T) {
 	h.drives("it goes on", r, "frr")
 	must(t, f.Restart(within(t)))
 	h.drives("it was restarted", r, "frr 8.4.4 (address on lo, ospf), found by ")
+}
+
+// Without an answer on a socket the programs are asked, which may know better how to get there.
+func TestFoundByProgram(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, lab.BIRDHost)
+	f, b := h.frr(lab.FRRHost), h.bird(lab.BIRDHost)
+	script := func(name, text string) string {
+		path := filepath.Join(h.node.Dir(), name)
+		must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755))
+		return path
+	}
+	none := filepath.Join(h.node.Dir(), "none")
+	for _, via := range []string{"", "command", "socket"} {
+		o := Options{FRR: frr.Options{Via: via, SocketDir: none, Vtysh: script("vtysh", "exec vtysh --vty_socket "+f.SocketDir()+` -c "show version"`)},
+			BIRD: bird.Options{Via: via, Socket: none, Birdc: script("birdc", "exec birdc -s "+b.Socket()+" show status")}}
+		for i, want := range []Found{{Version: "8.4.4", By: o.FRR.Vtysh}, {Version: "2.0.12", By: o.BIRD.Birdc}} {
+			got := Look(within(t), o)[i]
+			if via == "socket" {
+				want = Found{}
+			}
+			if got.Running != (want.By != "") || got.Version != want.Version || got.By != want.By {
+				t.Errorf("via %q: %+v, want %+v", via, got, want)
+			}
+		}
+	}
+}
+
+// Of the places where BIRD's packages put the socket it is driven by the one that answers.
+func TestUsualPlaces(t *testing.T) {
+	h := newHost(t, lab.BIRDHost)
+	b := h.bird(lab.BIRDHost)
+	stale := filepath.Join(h.node.Dir(), "stale.ctl")
+	l, err := net.Listen("unix", stale)
+	must(t, err)
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	must(t, l.Close())
+	usual := bird.Sockets
+	t.Cleanup(func() { bird.Sockets = usual })
+	bird.Sockets = []string{filepath.Join(h.node.Dir(), "none.ctl"), stale, b.Socket()}
+	r := New(Options{BIRD: bird.Options{Via: bird.ViaSocket}, Only: []string{"bird"}})
+	if _, err := h.observe(r); err != nil || r.String() != "bird 2.0.12 (address on lo), found by "+b.Socket() {
+		t.Errorf("%s, %v", r, err)
+	}
 }
 
 // The protocol is that of the daemon which runs, also when that comes later.

@@ -129,6 +129,9 @@ func TestHandsOn(t *testing.T) {
 	}
 	a.start(t)
 	must(t, read(t, r))
+	if a.labels[v4].Service != "one" {
+		t.Errorf("the driver was made with the labels %v", a.labels)
+	}
 	r.SetLabels(map[netip.Prefix]routers.Label{v6: {Service: "two"}})
 	want := map[netip.Prefix]routers.Label{v4: {Service: "one"}, v6: {Service: "two"}}
 	if d := cmp.Diff(want, a.labels, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); d != "" {
@@ -213,6 +216,10 @@ func TestGoneIsForgotten(t *testing.T) {
 	r.gone = r.gone.Add(-takeover / 2)
 	if _ = read(t, r); r.String()[0] != 'a' {
 		t.Errorf("it drives %s", r)
+	}
+	a.fail(nil) // its program reaches it
+	if _, _ = read(t, r), read(t, r); !r.gone.IsZero() {
+		t.Error("it can be read, and counts as gone")
 	}
 }
 

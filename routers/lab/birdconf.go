@@ -114,7 +114,7 @@ func (c *birdConf) ospf(name string, v int, exports string, neighbors, stubs []s
 	c.protocol(kind, name, v, "all", exports)
 	c.f("\tecmp yes;\n\tarea 0 {\n")
 	for _, i := range neighbors {
-		c.f("\t\tinterface \"%s\" { type ptp; hello 1; dead 4; };\n", i)
+		c.f("\t\tinterface \"%s\" { type ptp; hello 1; dead 4; retransmit 2; };\n", i)
 	}
 	for _, i := range stubs {
 		c.f("\t\tinterface \"%s\" { stub; };\n", i)

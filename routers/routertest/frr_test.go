@@ -119,7 +119,7 @@ func TestOSPF(t *testing.T) {
 	address := routertest.Subject{
 		Node: nd.Node, Core: l.Core, Hops: hops(), One: service(1), Two: service(2), Many: many(1000, fewOSPF6), Foreign: service(99),
 		Blink: blinkOSPF6,
-		Undo: byHand(nd.Node, "del"), Redo: byHand(nd.Node, "add"), Refuse: sameAddress(nd.Node, service(2)[1]),
+		Undo:  byHand(nd.Node, "del"), Redo: byHand(nd.Node, "add"), Refuse: sameAddress(nd.Node, service(2)[1]),
 		Without: map[string]string{"degrade": "no degraded way is set"},
 	}
 

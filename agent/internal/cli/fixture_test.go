@@ -36,7 +36,7 @@ func situation(now time.Time) *state.Snapshot {
 		Time: now.Add(-200 * time.Millisecond), Version: "1.2.3", Node: "apu01", PID: 4242, Started: start, Ready: true,
 		Config:   state.Config{File: "/etc/vouch/vouch.toml", Loaded: start},
 		Router:   state.Router{Name: "frr (address on lo, ospf)", Goal: routers.Advertised, OK: true, Since: start, Read: now.Add(-400 * time.Millisecond)},
-		Problems: []string{},
+		Problems: []string{}, Warnings: []string{},
 		Services: []state.Service{{
 			Name: "resolver", Verdict: health.Up, Since: start.Add(3 * time.Second), Good: 11517, Rise: 3, Fall: 3, Rounds: 11520,
 			LastRound: now.Add(-600 * time.Millisecond),
@@ -251,9 +251,10 @@ func drifted(now time.Time) *state.Snapshot {
 	return s
 }
 
-// someLack is up, with a prefix that not every peer has.
+// someLack is up, with a prefix that not every peer has, and a warning.
 func someLack(now time.Time) *state.Snapshot {
 	s := situation(now)
+	s.Warnings = []string{"/etc/frr/frr.conf: announces 10.53.53.53/32 at boot; remove it there"}
 	s.Services[0].Prefixes[1].Peers = []routers.Peer{{Name: "core1", Stage: routers.Advertised}, {Name: "core2", Stage: routers.Selected, Detail: "not established"},
 		{Name: "core3", Stage: routers.Selected}}
 	return s

@@ -34,6 +34,8 @@ advertised, and whether degraded; unknown when it could not be read. Where the t
 note begins with DIVERGED and says what is being done. A want of keep is not decided yet: the
 prefix stays as it is.
 
+A warning is about the routing daemon: it works now and will hurt some day. See vouch doctor.
+
 With --watch it goes on until interrupted, also over a restart of the agent. On a terminal the
 screen is redrawn, and what does not fit is cut.`,
 		Example: `  vouch status

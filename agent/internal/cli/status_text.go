@@ -63,7 +63,7 @@ func statusText(w io.Writer, s *state.Snapshot, now time.Time, colour bool) {
 	}
 }
 
-// agentText prints what is not of one service: the agent, the router, the configuration, problems.
+// agentText prints what is not of one service: the agent, the router, the configuration, problems, warnings.
 func agentText(w io.Writer, s *state.Snapshot, now time.Time, colour bool) {
 	stage, p := "ready", good
 	switch {
@@ -82,6 +82,9 @@ func agentText(w io.Writer, s *state.Snapshot, now time.Time, colour bool) {
 		if !isReload(text, s.Config.Error) {
 			rows = append(rows, []cell{c("problem"), painted(text, warned)})
 		}
+	}
+	for _, text := range s.Warnings {
+		rows = append(rows, []cell{c("warning"), c(text)})
 	}
 	table(w, "", colour, rows)
 }

@@ -254,7 +254,6 @@ func (c *Config) symbolsOfPrefix() map[netip.Prefix]string {
 	names := map[netip.Prefix]string{}
 	for _, s := range c.Services {
 		for _, p := range s.Prefixes {
-			names[p] = ""
 			one := s
 			one.Prefixes = []netip.Prefix{p}
 			for _, x := range c.Router.symbols(one) {

@@ -24,6 +24,7 @@ type Snapshot struct {
 	Router   Router    `json:"router"`
 	Services []Service `json:"services"` // by name
 	Problems []string  `json:"problems"` // what needs somebody's attention beside the services: state file, reload …
+	Warnings []string  `json:"warnings"` // what works now and will hurt some day
 }
 
 // Config says which configuration is in force.
