@@ -1,8 +1,8 @@
-// Command bench measures vouch on networks of its own, with real FRR and unbound in namespaces,
+// Command bench measures vouch on networks of its own, with real FRR, BIRD and unbound in namespaces,
 // against what would be used instead of it. It prints medians, extremes and ratios, and passes or
 // fails nothing.
 //
-// It needs root, iproute2, FRR and unbound. Its exit status is 0 if all was measured, 1 if a part
+// It needs root, iproute2, FRR, BIRD and unbound. Its exit status is 0 if all was measured, 1 if a part
 // could not be, 2 if it could not begin.
 package main
 
@@ -71,6 +71,8 @@ type part struct {
 var parts = []part{
 	{"query", "one question to FRR", (*bench).query},
 	{"change", "one FRR prefix changed and read back", (*bench).change},
+	{"bird", "BIRD: one question, and a thousand prefixes at once", (*bench).bird},
+	{"drivers", "from asking to the core's kernel table, by driver and method", (*bench).drivers},
 	{"core", "from the decision to the core's kernel table", (*bench).core},
 	{"fault", "from a fault to the address off lo", (*bench).fault},
 	{"round", "one round of checks: dns, route, address, tcp", (*bench).round},

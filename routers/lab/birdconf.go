@@ -17,7 +17,7 @@ const (
 	// Direct: an address of 10.53.53.0/24 or 2001:db8:53::/64 on lo is announced, with OSPF as a stub.
 	Direct Way = iota
 	// Protocol: protocols anycast_SERVICE (IPv4) and anycast6_SERVICE, and the same with _degraded behind.
-	// All are disabled at first.
+	// All are disabled at first. When both of a family are up, BIRD takes either.
 	Protocol
 	// Switch: the same protocols, each disabled by a number from the included file, which both families
 	// have in common: SERVICE_OFF and SERVICE_DEGRADED_OFF.
@@ -60,7 +60,7 @@ type birdConf struct {
 
 func (c *birdConf) f(format string, args ...any) { fmt.Fprintf(c, format, args...) }
 
-// protocol begins a protocol with its channel; the caller closes it.
+// protocol begins a protocol with its channel; the caller closes it. Static ones need no import or export.
 func (c *birdConf) protocol(kind, name string, v int, imports, exports string) {
 	c.f("protocol %s %s {\n", kind, name)
 	switch {
@@ -86,10 +86,11 @@ func (c *birdConf) base(router string, families []int) {
 	}
 }
 
-// static adds a protocol that holds routes to nowhere: only neighbours are to know them.
-func (c *birdConf) static(name string, v int, head string, ps []netip.Prefix) {
+// static adds a protocol that holds routes to nowhere: only neighbours are to know them. disabled is empty
+// or says when it is.
+func (c *birdConf) static(name string, v int, disabled string, ps []netip.Prefix) {
 	c.protocol("static", name, v, "", "")
-	c.f("%s", head)
+	c.f("%s", disabled)
 	for _, p := range ps {
 		if family(p) == v {
 			c.f("\troute %s blackhole;\n", p)
@@ -114,7 +115,7 @@ func (c *birdConf) ospf(name string, v int, exports string, neighbors, stubs []s
 	c.protocol(kind, name, v, "all", exports)
 	c.f("\tecmp yes;\n\tarea 0 {\n")
 	for _, i := range neighbors {
-		c.f("\t\tinterface \"%s\" { type ptp; hello 1; dead 4; retransmit 2; };\n", i)
+		c.f("\t\tinterface \"%s\" { type ptp; hello 1; dead 4; };\n", i)
 	}
 	for _, i := range stubs {
 		c.f("\t\tinterface \"%s\" { stub; };\n", i)
@@ -178,13 +179,13 @@ func (c *birdConf) origin(o AnycastOptions, v int) {
 		}
 	case Protocol, Switch:
 		for _, s := range o.Services {
-			up, worse := "\tdisabled;\n", "\tdisabled;\n\tpreference 190;\n"
-			if o.Way == Switch {
-				up = fmt.Sprintf("\tdisabled %s_OFF;\n", strings.ToUpper(s.Name))
-				worse = fmt.Sprintf("\tdisabled %s_DEGRADED_OFF;\n\tpreference 190;\n", strings.ToUpper(s.Name))
+			for _, kind := range []string{"", "_degraded"} {
+				disabled := "\tdisabled;\n"
+				if o.Way == Switch {
+					disabled = fmt.Sprintf("\tdisabled %s_OFF;\n", strings.ToUpper(s.Name+kind))
+				}
+				c.static(protocolName(s.Name, v)+kind, v, disabled, s.Prefixes)
 			}
-			c.static(protocolName(s.Name, v), v, up, s.Prefixes)
-			c.static(protocolName(s.Name, v)+"_degraded", v, worse, s.Prefixes)
 		}
 	case List, Function:
 		var all []netip.Prefix
@@ -269,8 +270,12 @@ func (o AnycastOptions) nothing(v int) string {
 			c.static("vouch6", 6, "", nil)
 		}
 	case List:
+		none := "[ ]"
+		if c.split { // it knows no empty set
+			none = fmt.Sprintf("[ %s/%d ]", defaults[v].Addr(), defaults[v].Addr().BitLen())
+		}
 		for _, name := range []string{"ANYCAST_PREFIXES", "ANYCAST_DEGRADED", "ANYCAST_PREFIXES6", "ANYCAST_DEGRADED6"} {
-			c.f("define %s = [ ];\n", name)
+			c.f("define %s = %s;\n", name, none)
 		}
 	case Function:
 		c.f("function anycast_announced() { return false; }\nfunction anycast_degraded() { return false; }\n")

@@ -57,25 +57,11 @@ func (l *AnycastLab) Quiet(ctx context.Context, nd *AnycastNode) error {
 	if l.options.BGP {
 		return nil
 	}
-	for _, v := range l.options.families() {
-		if err := l.same(ctx, nd, v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// same waits until the core has had the same LSAs of the node as the node for quietTime.
-func (l *AnycastLab) same(ctx context.Context, nd *AnycastNode, v int) error {
 	var last map[string]bool
 	var since time.Time
 	return Wait(ctx, nd.Name()+"'s LSAs to be at the core", 20*time.Millisecond, func() (bool, error) {
 		now := time.Now()
-		own, err := database(ctx, nd.FRR, nd.birdOf(v), v, nd.Via)
-		if err != nil {
-			return false, err
-		}
-		core, err := database(ctx, l.CoreFRR, l.coreBIRDOf(v), v, nd.Via)
+		own, core, err := l.databases(ctx, nd)
 		if err != nil {
 			return false, err
 		}
@@ -86,8 +72,26 @@ func (l *AnycastLab) same(ctx context.Context, nd *AnycastNode, v int) error {
 		if !maps.Equal(own, last) {
 			last, since = own, now
 		}
-		return time.Since(since) >= quietTime, nil
+		return now.Sub(since) >= quietTime, nil
 	})
+}
+
+// databases gives the LSAs of a node, of all families, as itself and as the core have them.
+func (l *AnycastLab) databases(ctx context.Context, nd *AnycastNode) (own, core map[string]bool, err error) {
+	own, core = map[string]bool{}, map[string]bool{}
+	for _, v := range l.options.families() {
+		a, err := database(ctx, nd.FRR, nd.birdOf(v), v, nd.Via)
+		if err != nil {
+			return nil, nil, err
+		}
+		b, err := database(ctx, l.CoreFRR, l.coreBIRDOf(v), v, nd.Via)
+		if err != nil {
+			return nil, nil, err
+		}
+		maps.Copy(own, a)
+		maps.Copy(core, b)
+	}
+	return own, core, nil
 }
 
 // birdOf is the node's daemon for a family, nil when it has FRR.

@@ -18,7 +18,8 @@ func keepApart(t *table, c *Config) {
 		base := path.Base(f.value)
 		switch what := taken(f.value, c, sockets); {
 		case base == "bird.conf" || base == "bird6.conf":
-			t.refuse(f.key, "is BIRD's own configuration by its name", fmt.Sprintf("write %q, a file which that one includes", path.Join(path.Dir(f.value), strings.Replace(base, "bird", "vouch", 1))))
+			own := path.Join(path.Dir(f.value), strings.Replace(base, "bird", "vouch", 1))
+			t.refuse(f.key, "is BIRD's own configuration by its name", fmt.Sprintf("write %q, a file which that one includes", own))
 		case f.value == f.other:
 			t.refuse(f.key, "is "+f.otherKey+" as well", "name another file, or leave it out: only BIRD 1.6 needs a second one")
 		case what != "":
