@@ -81,7 +81,8 @@ func examine(ctx context.Context, cfg *config.Config, r *cli.DoctorReport) {
 			r.Findings = append(r.Findings, f)
 		}
 	}
-	if e, ok := router.(routers.Examiner); ok && err == nil || ok && cfg.Router.Daemon != "auto" {
+	// Where auto has chosen none, the examination would only tell the error once more.
+	if e, ok := router.(routers.Examiner); ok && (r.Router.OK || cfg.Router.Daemon != "auto") {
 		looking, cancel := context.WithTimeout(ctx, checkupPatience)
 		defer cancel()
 		r.Findings = append(r.Findings, e.Examine(looking, ps)...)

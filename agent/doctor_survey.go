@@ -9,12 +9,12 @@ import (
 	"vouch/routers/detect"
 )
 
-// barriers gives, by its path, what keeps who from each socket that is there.
+// barriers gives, by its path, what keeps who from each socket.
 func barriers(fs []detect.Found, who detect.User) map[string][]detect.Barrier {
 	all := map[string][]detect.Barrier{}
 	for _, f := range fs {
 		for _, s := range f.Sockets {
-			if bs := detect.Barriers(s.Path, who); len(bs) > 0 && s.State != detect.Missing {
+			if bs := detect.Barriers(s.Path, who); len(bs) > 0 {
 				all[s.Path] = bs
 			}
 		}

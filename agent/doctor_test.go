@@ -131,12 +131,18 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// doctorOn examines a node with what its daemons' sockets are.
+// doctorOn examines a node with a table [router].
 func doctorOn(t *testing.T, node *lab.Node, router string) *cli.DoctorReport {
 	t.Helper()
 	file := filepath.Join(node.Dir(), "vouch.toml")
-	text := fmt.Sprintf("[router]\nsocket_dir = %q\nsocket = %q\n%s\n[service.resolver]\nprefixes = [\"10.53.53.53/32\"]\n[service.resolver.check.tcp]\ntype = \"tcp\"\naddress = \"127.0.0.1:53\"\n",
-		filepath.Join(node.Dir(), "frr"), filepath.Join(node.Dir(), "bird", "bird.ctl"), router)
+	text := "[router]\n" + router + `
+[service.resolver]
+prefixes = ["10.53.53.53/32"]
+
+[service.resolver.check.tcp]
+type = "tcp"
+address = "127.0.0.1:53"
+`
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +158,32 @@ func doctorOn(t *testing.T, node *lab.Node, router string) *cli.DoctorReport {
 	return r
 }
 
+// The driver knows whose the prefixes are, and the doctor runs no command but to read.
+func TestDoctorWithCommands(t *testing.T) {
+	node, err := lab.Open(t).Node("node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := doctorOn(t, node, `daemon = "program"
+up = ["/nonexistent/up"]
+down = ["sh", "-c", "touch `+node.Dir()+`/down"]
+read = ["sh", "-c", "test $ANYCAST_SERVICE = resolver"]`)
+	got := strings.Join(lines(r.Findings), "\n")
+	if !r.Router.OK || r.Prefixes[0].Stage != routers.Advertised || r.ExitCode() != cli.ExitUnhealthy || !strings.HasPrefix(got, "fail up: cannot start /nonexistent/up") {
+		t.Errorf("%+v, %+v\n%s", r.Router, r.Prefixes, got)
+	}
+	if _, err := os.Stat(filepath.Join(node.Dir(), "down")); err == nil {
+		t.Error("the doctor withdrew something")
+	}
+}
+
+// All daemons are looked for, also those that the method leaves out.
+func TestLookFor(t *testing.T) {
+	if fs := lookFor(t.Context(), config.Router{Method: "network"}); len(fs) != 2 {
+		t.Errorf("%+v", fs)
+	}
+}
+
 // On real daemons: what is found, what is driven, and what is in the way.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
@@ -159,7 +191,8 @@ func TestDoctor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := doctorOn(t, node, "")
+	sockets := fmt.Sprintf("socket_dir = %q\nsocket = %q\n", filepath.Join(node.Dir(), "frr"), filepath.Join(node.Dir(), "bird", "bird.ctl"))
+	r := doctorOn(t, node, sockets)
 	if got := r.ExitCode(); got != cli.ExitNoAgent || r.Router.OK || !strings.Contains(r.Router.Error, "no routing daemon runs here") || r.Prefixes[0].Stage != routers.Unknown {
 		t.Errorf("nothing runs: exit %d, %+v, %+v", got, r.Router, r.Prefixes)
 	}
@@ -170,7 +203,7 @@ func TestDoctor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = doctorOn(t, node, "")
+	r = doctorOn(t, node, sockets)
 	if !r.Router.OK || r.Router.Name != "frr 8.4.4 (address on lo, ospf), found by "+f.SocketDir()+"/zebra.vty" || r.Prefixes[0].Stage != routers.Absent || r.Prefixes[0].Service != "resolver" {
 		t.Errorf("frr runs: %+v, %+v", r.Router, r.Prefixes)
 	}
@@ -181,14 +214,14 @@ func TestDoctor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = doctorOn(t, node, "")
-	if got := strings.Join(lines(r.Findings), "\n"); r.Router.OK || !strings.Contains(got, "fail router: more than one routing daemon") || !strings.Contains(got, "note bird: bird 2.0.12 runs too ("+b.Socket()) {
+	r = doctorOn(t, node, sockets)
+	if got := strings.Join(lines(r.Findings), "\n"); r.Router.OK || strings.Count(got, "fail router: ") != 1 || !strings.Contains(got, "fail router: more than one routing daemon") || !strings.Contains(got, "note bird: bird 2.0.12 runs too ("+b.Socket()) {
 		t.Errorf("two run: %s", got)
 	}
 	if err := errors.Join(f.Stop(), node.Address(t.Context(), "add", "10.53.53.53/32", "lo")); err != nil {
 		t.Fatal(err)
 	}
-	r = doctorOn(t, node, "")
+	r = doctorOn(t, node, sockets)
 	if !r.Router.OK || !strings.HasPrefix(r.Router.Name, "bird 2.0.12 ") {
 		t.Errorf("bird is left: %+v", r.Router)
 	}

@@ -206,3 +206,21 @@ func TestLostFile(t *testing.T) {
 		})
 	}
 }
+
+// BIRD does not start without the file that it is to include. A withdraw makes it, also for a BIRD that is
+// away.
+func TestFileForBIRDThatIsAway(t *testing.T) {
+	for _, kind := range []string{StyleSwitch, StyleRoutes, StyleList, StyleFunction} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			p := openPair(t, lab.BIRD217, kind)
+			fatal(t, errors.Join(p.birds[0].Stop(), os.Remove(p.options.Include)))
+			if err := p.apply(t, changes(routers.Withdrawn)); !errors.Is(err, routers.ErrUnavailable) {
+				t.Errorf("with BIRD away: %v", err)
+			}
+			fatal(t, p.birds[0].Start(t.Context()))
+			p.settle(t, routers.Withdrawn)
+			p.settle(t, routers.Announced)
+		})
+	}
+}

@@ -255,6 +255,24 @@ func TestHungOneIsChosen(t *testing.T) {
 	h.drives("it was restarted", r, "frr 8.4.4 (address on lo, ospf), found by ")
 }
 
+// A BIRD that hangs takes connections and does not greet.
+func TestHungBIRD(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, lab.BIRDHost)
+	b := h.bird(lab.BIRDHost)
+	must(t, b.Signal(syscall.SIGSTOP))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	began := time.Now()
+	found := Look(ctx, h.options)[1]
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("took %s", took)
+	}
+	if s := found.Sockets[0]; !found.Running || found.Version != "" || s.State != Silent || s.WayOut == "" {
+		t.Errorf("%+v", found)
+	}
+}
+
 // Without an answer on a socket the programs are asked, which may know better how to get there.
 func TestFoundByProgram(t *testing.T) {
 	t.Parallel()

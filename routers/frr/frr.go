@@ -111,8 +111,8 @@ func (o Options) lacks() string {
 // configurer is the daemon that takes what is zebra's or staticd's to configure: mgmtd where there is one
 // (FRR 10.3), and before that these themselves.
 func (o Options) configurer(daemon string) string {
-	if _, err := os.Stat(vty.Path(o.SocketDir, "mgmtd")); err == nil {
-		return "mgmtd"
+	if _, err := os.Stat(vty.Path(o.SocketDir, mgmtd)); err == nil {
+		return mgmtd
 	}
 	return daemon
 }

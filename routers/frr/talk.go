@@ -62,7 +62,27 @@ func converse(ctx context.Context, c *vty.Client, s session) ([]vty.Reply, error
 			return nil, fmt.Errorf("%s: %w", s.daemon, err)
 		}
 	}
+	if s.daemon == mgmtd {
+		return oneByOne(ctx, c, s.commands)
+	}
 	return c.Do(ctx, s.commands...)
+}
+
+// mgmtd is the daemon that configures zebra and staticd in FRR 10.
+const mgmtd = "mgmtd"
+
+// oneByOne sends a command only when the one before was answered. mgmtd commits each of them, and forgets
+// what it was sent while it does: it never answers that (10.3).
+func oneByOne(ctx context.Context, c *vty.Client, commands []string) ([]vty.Reply, error) {
+	replies := make([]vty.Reply, 0, len(commands))
+	for _, command := range commands {
+		r, err := c.Do(ctx, command)
+		if err != nil {
+			return nil, err
+		}
+		replies = append(replies, r...)
+	}
+	return replies, nil
 }
 
 // orElse takes the second way where the first is missing or denied. A daemon that is there and does

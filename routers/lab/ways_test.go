@@ -65,14 +65,22 @@ func included(l *lab.AnycastLab, r lab.Release, v int, w lab.Way, s stance) stri
 				members = append(members, p.String())
 			}
 		}
+		if members == nil && r.Split() { // BIRD 1 knows no empty set
+			members = []string{map[int]string{4: "0.0.0.0/32", 6: "::/128"}[v]}
+		}
 		return "[ " + strings.Join(members, ", ") + " ]"
 	}
 	switch w {
 	case lab.Switch:
 		return fmt.Sprintf("define RESOLVER_OFF = %d;\ndefine RESOLVER_DEGRADED_OFF = %d;\n", off[s == announced], off[s == degraded])
 	case lab.List:
-		return fmt.Sprintf("define ANYCAST_PREFIXES = %s;\ndefine ANYCAST_DEGRADED = %s;\ndefine ANYCAST_PREFIXES6 = %s;\ndefine ANYCAST_DEGRADED6 = %s;\n",
-			set(4, s == announced), set(4, s == degraded), set(6, s == announced), set(6, s == degraded))
+		var b strings.Builder
+		for f, six := range map[int]string{4: "", 6: "6"} {
+			if !r.Split() || f == v {
+				fmt.Fprintf(&b, "define ANYCAST_PREFIXES%[1]s = %[2]s;\ndefine ANYCAST_DEGRADED%[1]s = %[3]s;\n", six, set(f, s == announced), set(f, s == degraded))
+			}
+		}
+		return b.String()
 	case lab.Function:
 		return fmt.Sprintf("function anycast_announced() { return %t; }\nfunction anycast_degraded() { return %t; }\n", s == announced, s == degraded)
 	}
@@ -92,7 +100,7 @@ func routes(l *lab.AnycastLab, r lab.Release, v int, s stance) string {
 		}
 		for _, p := range l.Prefixes {
 			if s != withdrawn && p.Addr().Is6() == (f == 6) {
-				fmt.Fprintf(&b, "\troute %s blackhole%s;\n", p, map[bool]string{true: " { bgp_path.prepend(64999); bgp_path.prepend(64999); }"}[s == degraded])
+				fmt.Fprintf(&b, "\troute %s blackhole%s;\n", p, map[bool]string{true: " { bgp_path = prepend(prepend(+empty+, 64999), 64999); }"}[s == degraded])
 			}
 		}
 		b.WriteString("}\n")

@@ -2,28 +2,64 @@ package routertest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"vouch/routers"
 	"vouch/routers/lab"
 	"vouch/routers/routertest"
 )
 
+// Each network is one of these subtests, and its subjects are played one after the other. Two networks
+// stand at the same time, on two processors.
+func TestConformance(t *testing.T) {
+	table := &results{}
+	t.Run("networks", func(t *testing.T) {
+		for _, r := range lab.FRRs {
+			t.Run(r.String()+" ospf", func(t *testing.T) { t.Parallel(); table.play(t, frrOSPF(t, r)...) })
+			t.Run(r.String()+" bgp", func(t *testing.T) { t.Parallel(); table.play(t, frrBGP(t, r)...) })
+		}
+		for _, r := range lab.BIRDs {
+			for _, way := range lab.Ways {
+				t.Run(r.String()+" bgp "+way.String(), func(t *testing.T) { t.Parallel(); table.play(t, birdBGP(t, r, way)...) })
+			}
+			for _, way := range []lab.Way{lab.Direct, lab.Routes} {
+				t.Run(r.String()+" ospf "+way.String(), func(t *testing.T) { t.Parallel(); table.play(t, birdOSPF(t, r, way)...) })
+			}
+		}
+	})
+	t.Logf("\n%s", routertest.Matrix(table.all))
+}
+
+// results gathers what networks of their own found.
+type results struct {
+	mu  sync.Mutex
+	all []routertest.Result
+}
+
+func (rs *results) play(t *testing.T, subjects ...*routertest.Subject) {
+	for _, s := range subjects {
+		t.Run(s.Name, func(t *testing.T) {
+			found := routertest.Run(t, s)
+			rs.mu.Lock()
+			defer rs.mu.Unlock()
+			rs.all = append(rs.all, found...)
+		})
+	}
+}
+
 // Prefixes of a subject: the number says which service, of both families.
-func service(number int) []netip.Prefix {
-	return []netip.Prefix{host("10.53.53.%d", number), host("2001:db8:53::%x", number)}
-}
+func service(number int) []netip.Prefix { return inRange(53, number) }
 
-// another is service in a range of which no address is on lo.
-func another(number int) []netip.Prefix {
-	return []netip.Prefix{host("10.53.54.%d", number), host("2001:db8:54::%x", number)}
-}
-
-// third is a third range.
-func third(number int) []netip.Prefix {
-	return []netip.Prefix{host("10.53.55.%d", number), host("2001:db8:55::%x", number)}
+// inRange is a service in one of several ranges. In the first one there are addresses on lo.
+func inRange(third, number int) []netip.Prefix {
+	return []netip.Prefix{host("10.53.%d.%d", third, number), host("2001:db8:%d::%d", third, number)}
 }
 
 func host(format string, args ...any) netip.Prefix {
@@ -44,19 +80,123 @@ func many(n, six int) []netip.Prefix {
 	return ps
 }
 
-// hops are the addresses by which the core reaches the first node, in every network.
-func hops() []netip.Addr {
-	return []netip.Addr{netip.MustParseAddr("10.0.1.2"), netip.MustParseAddr("2001:db8:1::2"), netip.MustParseAddr("fe80::1:2")}
+// base is what all subjects of a network have in common.
+func base(l *lab.AnycastLab) routertest.Subject {
+	nd := l.Nodes[0]
+	s := routertest.Subject{
+		Node: nd.Node, Core: l.Core, Hops: []netip.Addr{nd.Via, nd.Via6, netip.MustParseAddr("2001:db8:1::2")},
+		One: service(1), Two: service(2), Many: many(1000, 500), Foreign: service(99),
+		Undo: byHand(nd.Node, "del"), Redo: byHand(nd.Node, "add"), Refuse: sameAddress(nd.Node, service(2)[1]),
+		Told: told(l.CoreFRR),
+		// zebra at the core replaces an IPv6 route by deleting and adding it
+		Blink: 100 * time.Millisecond,
+	}
+	return s
+}
+
+// labels names the services of a subject after its groups of prefixes.
+func labels(s *routertest.Subject) map[netip.Prefix]routers.Label {
+	ls := map[netip.Prefix]routers.Label{}
+	for name, ps := range map[string][]netip.Prefix{"one": s.One, "two": s.Two, "many": s.Many} {
+		for _, p := range ps {
+			ls[p] = routers.Label{Service: name}
+		}
+	}
+	return ls
 }
 
 // byHand has somebody change addresses on a node's lo.
 func byHand(nd *lab.Node, action string) func(ctx context.Context, ps []netip.Prefix) error {
 	return func(ctx context.Context, ps []netip.Prefix) error {
-		var errs []error
-		for _, p := range ps {
-			errs = append(errs, nd.Address(ctx, action, p.String(), "lo"))
+		return each(ps, func(p netip.Prefix) error { return nd.Address(ctx, action, p.String(), "lo") })
+	}
+}
+
+// each does something for all, and joins the errors.
+func each[T any](all []T, do func(T) error) error {
+	var errs []error
+	for _, one := range all {
+		errs = append(errs, do(one))
+	}
+	return errors.Join(errs...)
+}
+
+// sameAddress has the kernel refuse an IPv6 address: it is there with another length.
+func sameAddress(nd *lab.Node, p netip.Prefix) func(ctx context.Context) (routertest.Refusal, error) {
+	other := netip.PrefixFrom(p.Addr(), p.Bits()-1)
+	return func(ctx context.Context) (routertest.Refusal, error) {
+		return routertest.Refusal{
+			Change:  routers.Change{Prefix: p, Want: routers.Announced},
+			Restore: func(ctx context.Context) error { return nd.Address(ctx, "del", other.String(), "lo") },
+		}, nd.Address(ctx, "add", other.String(), "lo")
+	}
+}
+
+// told asks the core's FRR for a prefix.
+func told(core *lab.FRR) func(ctx context.Context, p netip.Prefix) string {
+	return func(ctx context.Context, p netip.Prefix) string {
+		text, err := core.Show(ctx, "zebra", fmt.Sprintf("show %s route %s", ip(p), p))
+		if err != nil {
+			return err.Error()
 		}
-		return errors.Join(errs...)
+		_, text, _ = strings.Cut(text, "\n")
+		return text
+	}
+}
+
+func ip(p netip.Prefix) string {
+	if p.Addr().Is4() {
+		return "ip"
+	}
+	return "ipv6"
+}
+
+// A core's cost of a prefix from which on it is the worse way, in OSPF, and its MED in BGP.
+const worseCost = 500
+
+// worseOSPF says whether the core has a prefix by OSPF at a high cost.
+func worseOSPF(core *lab.FRR) func(ctx context.Context, p netip.Prefix) (bool, error) {
+	return func(ctx context.Context, p netip.Prefix) (bool, error) {
+		text, err := core.Show(ctx, "zebra", fmt.Sprintf("show %s route %s json", ip(p), p))
+		if err != nil {
+			return false, err
+		}
+		var routes map[string][]struct {
+			Selected bool
+			Metric   int
+		}
+		if err := json.Unmarshal([]byte(text), &routes); err != nil {
+			return false, err
+		}
+		for _, r := range routes[p.String()] {
+			if r.Selected {
+				return r.Metric >= worseCost, nil
+			}
+		}
+		return false, fmt.Errorf("it has no route to %s", p)
+	}
+}
+
+// worseBGP says whether the core has a prefix by BGP with a high MED or a long path.
+func worseBGP(core *lab.FRR) func(ctx context.Context, p netip.Prefix) (bool, error) {
+	return func(ctx context.Context, p netip.Prefix) (bool, error) {
+		text, err := core.Show(ctx, "bgpd", fmt.Sprintf("show bgp ipv%d unicast %s json", map[bool]int{true: 4, false: 6}[p.Addr().Is4()], p))
+		if err != nil {
+			return false, err
+		}
+		var entry struct {
+			Paths []struct {
+				Metric int
+				ASPath struct{ Length int }
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &entry); err != nil {
+			return false, err
+		}
+		if len(entry.Paths) != 1 {
+			return false, fmt.Errorf("it has %d paths to %s", len(entry.Paths), p)
+		}
+		return entry.Paths[0].Metric >= worseCost || entry.Paths[0].ASPath.Length > 1, nil
 	}
 }
 
@@ -64,12 +204,5 @@ func check(tb testing.TB, err error) {
 	tb.Helper()
 	if err != nil {
 		tb.Fatal(err)
-	}
-}
-
-// play runs subjects one after the other.
-func play(t *testing.T, subjects ...*routertest.Subject) {
-	for _, s := range subjects {
-		t.Run(s.Name, func(t *testing.T) { routertest.Run(t, s) })
 	}
 }

@@ -37,7 +37,7 @@ func undo(w *world) {
 
 // noLonger waits until each of the prefixes is read to be something else than wanted.
 func (w *world) noLonger(want routers.Want, ps []netip.Prefix) {
-	w.wait(fmt.Sprintf("%s to be read as no longer %s", named(ps), want), func() error {
+	w.wait(fmt.Sprintf("%s to be read as no longer %s", some(ps), want), func() error {
 		os, _ := w.read(ps)
 		for _, o := range os {
 			if met(want, o, w.r.router.Goal()) {

@@ -2,17 +2,16 @@ package routertest_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"vouch/routers"
+	"vouch/routers/bird"
+	"vouch/routers/detect"
 	"vouch/routers/frr"
 	"vouch/routers/kernel"
 	"vouch/routers/lab"
@@ -22,205 +21,221 @@ import (
 // readingFRR is what a request to FRR is like that changes nothing.
 var readingFRR = regexp.MustCompile(`^(enable|show .*)$`)
 
-// daemonsFRR treats a node's FRR.
-func daemonsFRR(f *lab.FRR, names []string) *routertest.Daemon {
-	each := func(do func(name string) error) error {
-		var errs []error
-		for _, n := range names {
-			errs = append(errs, do(n))
-		}
-		return errors.Join(errs...)
-	}
-	return &routertest.Daemon{
-		Restart: f.Restart,
-		Kill:    func() error { return each(f.Kill) },
-		Start:   f.Start,
-		Signal:  func(s syscall.Signal) error { return each(func(n string) error { return f.Signal(n, s) }) },
-	}
+// coreFRR: routes with nexthop objects share what the kernel last looked up, so that it answers for the wrong
+// one when it is asked for an IPv6 route (Linux 6.18).
+const coreFRR = "exit\nno zebra nexthop kernel enable\n"
+
+const (
+	// fewOSPF6 is how many IPv6 addresses of an interface ospf6d 8.4.4 can be relied on to carry: of 200
+	// taken away at once the last one stayed in its own LSA for ever, and nothing but another change of the
+	// interface's addresses helped.
+	fewOSPF6 = 50
+	// fewLSAs is how many LSAs of a burst get through: of 950 external ones, many were sent again every
+	// 5 s, and it took more than 40 s until all were acknowledged.
+	fewLSAs = 100
+)
+
+// An frrNode is a node's FRR with the daemons that a driver may speak to.
+type frrNode struct {
+	*lab.FRR
+	daemons []string
 }
 
-// drive makes a subject's router, and the one that goes through a proxy.
-func drive(f *lab.FRR, names []string, o frr.Options) (routers.Router, *routertest.Wire) {
+func nodeFRR(l *lab.AnycastLab, r lab.Release, daemons ...string) frrNode {
+	if r == lab.FRR10 {
+		daemons = append(daemons, "mgmtd")
+	}
+	return frrNode{l.Nodes[0].FRR, append(daemons, "zebra", "staticd")}
+}
+
+// subject makes one of a driver's options.
+func (f frrNode) subject(s routertest.Subject, name string, o frr.Options) *routertest.Subject {
+	s.Name = name
 	o.SocketDir = f.SocketDir()
-	w := &routertest.Wire{Reading: readingFRR, Through: func(dir string) routers.Router {
+	s.Router = frr.New(o)
+	s.Daemon = &routertest.Daemon{
+		Restart: f.Restart,
+		Kill:    func() error { return each(f.daemons, f.Kill) },
+		Start:   f.Start,
+		Signal:  func(sig syscall.Signal) error { return each(f.daemons, func(d string) error { return f.Signal(d, sig) }) },
+	}
+	s.Wire = &routertest.Wire{Reading: readingFRR, Through: func(dir string) routers.Router {
 		o := o
 		o.SocketDir, o.Via = dir, frr.ViaSocket
 		return frr.New(o)
 	}}
-	for _, n := range names {
-		w.Sockets = append(w.Sockets, filepath.Join(f.SocketDir(), n+".vty"))
+	for _, d := range f.daemons {
+		s.Wire.Sockets = append(s.Wire.Sockets, filepath.Join(f.SocketDir(), d+".vty"))
 	}
-	return frr.New(o), w
+	return &s
 }
 
-// vtysh runs configuration commands on a node, those of one prefix after those that lead there.
-func vtysh(f *lab.FRR, commands func(p netip.Prefix) []string) func(ctx context.Context, ps []netip.Prefix) error {
+// configure has somebody give commands for each prefix.
+func (f frrNode) configure(commands func(p netip.Prefix) []string) func(ctx context.Context, ps []netip.Prefix) error {
 	return func(ctx context.Context, ps []netip.Prefix) error {
-		var errs []error
-		for _, p := range ps {
+		return each(ps, func(p netip.Prefix) error {
 			_, err := f.Vtysh(ctx, append([]string{"configure terminal"}, commands(p)...)...)
-			errs = append(errs, err)
-		}
-		return errors.Join(errs...)
+			return err
+		})
 	}
 }
 
-func ip(p netip.Prefix) string {
-	if p.Addr().Is4() {
-		return "ip"
-	}
-	return "ipv6"
+// blackhole enters, or with "no " removes, a static route like ours.
+func blackhole(no string) func(p netip.Prefix) []string {
+	return func(p netip.Prefix) []string { return []string{fmt.Sprintf("%s%s route %s blackhole", no, ip(p), p)} }
 }
 
-// sameAddress has the kernel refuse an IPv6 address: it is there with another length.
-func sameAddress(nd *lab.Node, p netip.Prefix) func(ctx context.Context) (routertest.Refusal, error) {
-	other := netip.PrefixFrom(p.Addr(), p.Bits()-1)
-	return func(ctx context.Context) (routertest.Refusal, error) {
-		return routertest.Refusal{
-			Change:  routers.Change{Prefix: p, Want: routers.Announced},
-			Restore: func(ctx context.Context) error { return nd.Address(ctx, "del", other.String(), "lo") },
-		}, nd.Address(ctx, "add", other.String(), "lo")
+// onLo enters, or removes, an address in FRR's configuration.
+func onLo(no string) func(p netip.Prefix) []string {
+	return func(p netip.Prefix) []string {
+		return []string{"interface lo", fmt.Sprintf("%s%s address %s", no, ip(p), p)}
 	}
 }
 
-// fewOSPF6 is how many IPv6 addresses of an interface ospf6d 8.4.4 can be relied on to carry: of 200 taken
-// away at once the last one stayed in its own LSA for ever, and nothing but another change of the interface's
-// addresses helped.
-const fewOSPF6 = 50
-
-// fewLSAs is how many LSAs of a burst get through: of 950 external ones, many were sent again every 5 s, and
-// it took more than 40 s until all were acknowledged.
-const fewLSAs = 100
-
-// blinkOSPF6: when one of a node's OSPFv3 prefixes changes, FRR 8.4.4 as the core deletes and adds the routes to
-// all of them, for 0.1 ms each, or more when there are hundreds.
-const blinkOSPF6 = 500 * time.Millisecond
-
-// ospfLab is a network with OSPF whose core takes every change at once, however many came before.
-func ospfLab(t *testing.T) *lab.AnycastLab {
-	l := lab.OpenAnycast(t, lab.AnycastOptions{
-		IPv6: true, NoUnbound: true, NoMinArrival: true, Daemons: []string{"staticd"},
-		NodeOSPF:   " network 10.60.0.0/16 area 0\n redistribute static\n",
-		NodeConfig: "router ospf6\n redistribute static\nip route 10.53.54.99/32 blackhole\nipv6 route 2001:db8:54::63/128 blackhole\n",
-	})
-	for _, router := range []string{"router ospf", "router ospf6"} {
-		_, err := l.CoreFRR.Vtysh(t.Context(), "configure terminal", router, "timers throttle spf 0 10 10")
-		check(t, err)
+// state enters, or removes, a network statement.
+func state(no string) func(p netip.Prefix) []string {
+	return func(p netip.Prefix) []string {
+		return []string{"router bgp 65001", "address-family " + map[bool]string{true: "ipv4", false: "ipv6"}[p.Addr().Is4()] + " unicast", no + "network " + p.String()}
 	}
-	return l
-}
-
-func TestOSPF(t *testing.T) {
-	t.Parallel()
-	l := ospfLab(t)
-	nd := l.Nodes[0]
-	check(t, byHand(nd.Node, "add")(t.Context(), service(99)))
-	names := []string{"zebra", "ospfd", "ospf6d", "staticd"}
-	address := routertest.Subject{
-		Node: nd.Node, Core: l.Core, Hops: hops(), One: service(1), Two: service(2), Many: many(1000, fewOSPF6), Foreign: service(99),
-		Blink: blinkOSPF6,
-		Undo:  byHand(nd.Node, "del"), Redo: byHand(nd.Node, "add"), Refuse: sameAddress(nd.Node, service(2)[1]),
-		Without: map[string]string{"degrade": "no degraded way is set"},
-	}
-
-	alone := address
-	alone.Name, alone.Router = "kernel", kernel.New("lo")
-	alone.Without = map[string]string{"degrade": "an interface has no worse way", "steady": "nothing is spoken to but the kernel",
-		"cut reading": "the kernel cuts no reply", "cut change": "the kernel cuts no reply",
-		"hang": "the kernel does not hang", "restart": "there is no daemon", "kill": "there is no daemon"}
-
-	ospf := address
-	ospf.Name, ospf.Daemon = "frr address ospf", daemonsFRR(nd.FRR, names)
-	ospf.Router, ospf.Wire = drive(nd.FRR, names, frr.Options{Unpaced: true})
-
-	static := address
-	static.Name, static.Daemon = "frr static ospf", daemonsFRR(nd.FRR, names)
-	static.Router, static.Wire = drive(nd.FRR, names, frr.Options{Method: frr.MethodStatic, Unpaced: true})
-	static.One, static.Two, static.Foreign, static.Many = another(1), another(2), another(99), many(fewLSAs, fewLSAs/2)
-	static.Undo = vtysh(nd.FRR, func(p netip.Prefix) []string { return []string{"no " + ip(p) + " route " + p.String() + " blackhole"} })
-	static.Redo = vtysh(nd.FRR, func(p netip.Prefix) []string { return []string{ip(p) + " route " + p.String() + " blackhole"} })
-	static.Refuse = anothersRoute(nd.FRR, another(2)[0])
-	play(t, &alone, &ospf, &static)
 }
 
 // anothersRoute has a static route of somebody else's in the way.
-func anothersRoute(f *lab.FRR, p netip.Prefix) func(ctx context.Context) (routertest.Refusal, error) {
-	route := func(no string) func(p netip.Prefix) []string {
-		return func(p netip.Prefix) []string { return []string{no + "ip route " + p.String() + " 10.0.1.1"} }
-	}
-	return func(ctx context.Context) (routertest.Refusal, error) {
-		return routertest.Refusal{
-			Change:  routers.Change{Prefix: p, Want: routers.Announced},
-			Restore: func(ctx context.Context) error { return vtysh(f, route("no "))(ctx, []netip.Prefix{p}) },
-		}, vtysh(f, route(""))(ctx, []netip.Prefix{p})
-	}
-}
-
-// bgpLab is a core and a node with BGP between them, which find each other within a second.
-func bgpLab(t *testing.T) (core *lab.Node, node *lab.Node, f *lab.FRR) {
-	net := lab.Open(t)
-	core, err := net.Node("core")
-	check(t, err)
-	node, err = net.Node("apu01")
-	check(t, err)
-	check(t, net.Link(core, "eth1", []string{"10.0.1.1/30", "2001:db8:1::1/64", "fe80::1:1/64"}, node, "eth0", []string{"10.0.1.2/30", "2001:db8:1::2/64", "fe80::1:2/64"}))
-	const common = ` no bgp ebgp-requires-policy
- no bgp network import-check
- timers bgp 1 3
- neighbor %[1]s remote-as %[2]d
- neighbor %[1]s timers connect 1
- address-family ipv6 unicast
-  neighbor %[1]s activate
-`
-	_, err = core.FRR(t.Context(), "router bgp 65000\n bgp router-id 10.0.0.1\n"+fmt.Sprintf(common, "10.0.1.2", 65001), "bgpd")
-	check(t, err)
-	f, err = node.FRR(t.Context(), "router bgp 65001\n bgp router-id 10.0.1.2\n"+fmt.Sprintf(common, "10.0.1.1", 65000)+
-		`  network 2001:db8:54::63/128
-  redistribute connected
-  redistribute static
- address-family ipv4 unicast
-  network 10.53.54.99/32
-  redistribute connected
-  redistribute static
-ip route 10.53.55.99/32 blackhole
-ipv6 route 2001:db8:55::63/128 blackhole
-`, "bgpd", "staticd")
-	check(t, err)
-	return core, node, f
-}
-
-func TestBGP(t *testing.T) {
-	t.Parallel()
-	core, nd, f := bgpLab(t)
-	check(t, byHand(nd, "add")(t.Context(), service(99)))
-	names := []string{"zebra", "bgpd", "staticd"}
-	base := routertest.Subject{Node: nd, Core: core, Hops: hops(), Many: many(1000, 500), Daemon: daemonsFRR(f, names),
-		Without: map[string]string{"degrade": "no degraded way is set"}}
-
-	address := base
-	address.Name = "frr address bgp"
-	address.Router, address.Wire = drive(f, names, frr.Options{Protocol: frr.ProtocolBGP})
-	address.One, address.Two, address.Foreign = service(1), service(2), service(99)
-	address.Undo, address.Redo, address.Refuse = byHand(nd, "del"), byHand(nd, "add"), sameAddress(nd, service(2)[1])
-
-	network := base
-	network.Name = "frr network bgp"
-	network.Router, network.Wire = drive(f, names, frr.Options{Method: frr.MethodNetwork})
-	network.One, network.Two, network.Foreign = another(1), another(2), another(99)
-	state := func(no string) func(p netip.Prefix) []string {
-		return func(p netip.Prefix) []string {
-			return []string{"router bgp 65001", "address-family " + strings.Replace(ip(p)+"v4", "v6v4", "v6", 1) + " unicast", no + "network " + p.String()}
+func (f frrNode) anothersRoute(p netip.Prefix) func(ctx context.Context) (routertest.Refusal, error) {
+	route := func(no string) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := f.Vtysh(ctx, "configure terminal", no+"ip route "+p.String()+" 10.0.1.1")
+			return err
 		}
 	}
-	network.Undo, network.Redo = vtysh(f, state("no ")), vtysh(f, state(""))
-	network.Without = map[string]string{"degrade": "no degraded way is set", "refused": "bgpd takes every network statement"}
+	return func(ctx context.Context) (routertest.Refusal, error) {
+		return routertest.Refusal{Change: routers.Change{Prefix: p, Want: routers.Announced}, Restore: route("no ")}, route("")(ctx)
+	}
+}
 
-	static := base
-	static.Name = "frr static bgp"
-	static.Router, static.Wire = drive(f, names, frr.Options{Method: frr.MethodStatic, Protocol: frr.ProtocolBGP})
-	static.One, static.Two, static.Foreign = third(1), third(2), third(99)
-	static.Undo = vtysh(f, func(p netip.Prefix) []string { return []string{"no " + ip(p) + " route " + p.String() + " blackhole"} })
-	static.Redo = vtysh(f, func(p netip.Prefix) []string { return []string{ip(p) + " route " + p.String() + " blackhole"} })
-	static.Refuse = anothersRoute(f, third(2)[0])
-	play(t, &address, &network, &static)
+// without adds to why scenarios do not apply.
+func without(s *routertest.Subject, why string, scenarios ...string) {
+	all := map[string]string{}
+	for k, v := range s.Without {
+		all[k] = v
+	}
+	for _, name := range scenarios {
+		all[name] = why
+	}
+	s.Without = all
+}
+
+func frrOSPF(t *testing.T, r lab.Release) []*routertest.Subject {
+	l := lab.OpenAnycast(t, lab.AnycastOptions{
+		IPv6: true, NoUnbound: true, NoMinArrival: true, Nodes: r, Daemons: []string{"staticd"}, CoreConfig: coreFRR,
+		NodeOSPF: " network 10.60.0.0/16 area 0\n redistribute static route-map STATIC\n",
+		NodeConfig: ` redistribute static route-map STATIC
+exit
+route-map STATIC permit 5
+ match tag 666
+ set metric 666
+route-map STATIC permit 10
+exit
+ip route 10.53.54.99/32 blackhole
+ipv6 route 2001:db8:54::99/128 blackhole
+`,
+	})
+	for _, router := range []string{"router ospf", "router ospf6"} { // however many changes came before
+		_, err := l.CoreFRR.Vtysh(t.Context(), "configure terminal", router, "timers throttle spf 0 10 10")
+		check(t, err)
+	}
+	nd := l.Nodes[0]
+	check(t, byHand(nd.Node, "add")(t.Context(), service(99)))
+	f := nodeFRR(l, r, "ospfd", "ospf6d")
+	common := base(l)
+	common.Many, common.Worse = many(1000, fewOSPF6), worseOSPF(l.CoreFRR)
+	cost := frr.Degraded{Cost: 666}
+
+	alone := common
+	alone.Name, alone.Router, alone.Worse = "kernel", kernel.New("lo"), nil
+	without(&alone, "an interface has no worse way", "degrade")
+	without(&alone, "nothing is spoken to but the kernel", "steady", "cut reading", "cut change")
+	without(&alone, "there is no daemon", "hang", "restart", "kill")
+
+	address := f.subject(common, r.String()+" address ospf", frr.Options{Unpaced: true, Degraded: cost})
+	owned := f.subject(common, r.String()+" address ospf, owned by frr", frr.Options{Owner: frr.OwnerFRR, Unpaced: true, Degraded: cost})
+	owned.Undo, owned.Redo = f.configure(onLo("no ")), f.configure(onLo(""))
+
+	static := f.subject(common, r.String()+" static ospf", frr.Options{Method: frr.MethodStatic, Unpaced: true, Degraded: frr.Degraded{Tag: 666}})
+	static.One, static.Two, static.Foreign, static.Many = inRange(54, 1), inRange(54, 2), inRange(54, 99), many(fewLSAs, fewLSAs/2)
+	static.Undo, static.Redo, static.Refuse = f.configure(blackhole("no ")), f.configure(blackhole("")), f.anothersRoute(static.Two[0])
+
+	subjects := []*routertest.Subject{address, owned, static}
+	if r == lab.FRRHost {
+		subjects = append(subjects, &alone)
+	}
+	return subjects
+}
+
+func frrBGP(t *testing.T, r lab.Release) []*routertest.Subject {
+	l := lab.OpenAnycast(t, lab.AnycastOptions{
+		BGP: true, IPv6: true, NoUnbound: true, Nodes: r, CoreConfig: coreFRR,
+		NodeConfig: `exit
+ip prefix-list ANYCAST permit 10.0.0.0/8 ge 32
+ipv6 prefix-list ANYCAST permit 2001:db8::/32 ge 128
+route-map ANYCAST4 permit 5
+ match tag 666
+ set metric 666
+route-map ANYCAST6 permit 5
+ match tag 666
+ set metric 666
+route-map WORSE permit 10
+ set metric 666
+exit
+router bgp 65001
+ no bgp network import-check
+ address-family ipv4 unicast
+  network 10.53.54.99/32
+ address-family ipv6 unicast
+  network 2001:db8:54::99/128
+exit
+ip route 10.53.55.99/32 blackhole
+ipv6 route 2001:db8:55::99/128 blackhole
+`})
+	nd := l.Nodes[0]
+	check(t, byHand(nd.Node, "add")(t.Context(), service(99)))
+	f := nodeFRR(l, r, "bgpd")
+	common := base(l)
+
+	address := f.subject(common, r.String()+" address bgp", frr.Options{Protocol: frr.ProtocolBGP})
+	without(address, "the method has no worse way with BGP", "degrade")
+
+	common.Worse = worseBGP(l.CoreFRR)
+	network := f.subject(common, r.String()+" network bgp", frr.Options{Method: frr.MethodNetwork, Degraded: frr.Degraded{RouteMap: "WORSE"}})
+	network.One, network.Two, network.Foreign = inRange(54, 1), inRange(54, 2), inRange(54, 99)
+	network.Undo, network.Redo, network.Refuse = f.configure(state("no ")), f.configure(state("")), f.noRouteMap(network.Two[0])
+	network.Thorough = true
+
+	static := f.subject(common, r.String()+" static bgp", frr.Options{Method: frr.MethodStatic, Protocol: frr.ProtocolBGP, Degraded: frr.Degraded{Tag: 666}})
+	static.One, static.Two, static.Foreign = inRange(55, 1), inRange(55, 2), inRange(55, 99)
+	static.Undo, static.Redo, static.Refuse = f.configure(blackhole("no ")), f.configure(blackhole("")), f.anothersRoute(static.Two[0])
+
+	auto := *address
+	auto.Name = r.String() + " auto, address bgp"
+	none := filepath.Join(nd.Dir(), "none.ctl")
+	auto.Router = detect.New(among(frr.Options{SocketDir: f.SocketDir()}, none, none))
+	auto.Wire = &routertest.Wire{Reading: readingFRR, Sockets: auto.Wire.Sockets, Through: func(dir string) routers.Router {
+		return detect.New(among(frr.Options{SocketDir: dir}, none, none))
+	}}
+	return []*routertest.Subject{address, network, static, &auto}
+}
+
+// among are the options of auto-detection, with BIRD's sockets nowhere.
+func among(o frr.Options, none, none6 string) detect.Options {
+	return detect.Options{FRR: o, BIRD: bird.Options{Socket: none, Socket6: none6}}
+}
+
+// noRouteMap takes the route-map away that a degraded statement needs.
+func (f frrNode) noRouteMap(p netip.Prefix) func(ctx context.Context) (routertest.Refusal, error) {
+	return func(ctx context.Context) (routertest.Refusal, error) {
+		_, err := f.Vtysh(ctx, "configure terminal", "no route-map WORSE")
+		return routertest.Refusal{Change: routers.Change{Prefix: p, Want: routers.Degraded}, Names: "WORSE", Restore: func(ctx context.Context) error {
+			_, err := f.Vtysh(ctx, "configure terminal", "route-map WORSE permit 10", "set metric 666")
+			return err
+		}}, err
+	}
 }

@@ -53,7 +53,7 @@ func (w *world) stays(want routers.Want, ps []netip.Prefix) {
 		}
 		os, err := w.read(ps)
 		if err := errors.Join(err, short(want, os, w.r.router.Goal())); err != nil {
-			w.fail("%s does not stay %s: %w", named(ps), want, err)
+			w.fail("%s does not stay %s: %w", some(ps), want, err)
 		}
 	}
 	w.core(want != routers.Withdrawn, ps)

@@ -33,6 +33,7 @@ type Subject struct {
 	// all prefixes of a service at once is asked for no less. Many are those of a third service: a
 	// thousand, where the daemon can have so many.
 	One, Two, Many []netip.Prefix
+	Labels         map[netip.Prefix]routers.Label // of all of them, for drivers that want to know
 	// Foreign are announced by the node in the same place, and are not ours: they stay all the time.
 	Foreign []netip.Prefix
 
@@ -46,7 +47,20 @@ type Subject struct {
 	// Worse says whether the core has the prefix in the worse way of a degraded one.
 	Worse func(ctx context.Context, p netip.Prefix) (bool, error)
 
+	// Told is what the core's daemon says of a prefix, for a failure's text. It may be nil.
+	Told func(ctx context.Context, p netip.Prefix) string
+
 	Without map[string]string // scenario: why it cannot be
+	// Thorough cuts replies after every byte; otherwise it is some of them.
+	Thorough bool
+}
+
+// named tells a driver whose the prefixes are.
+func (s *Subject) named(r routers.Router) routers.Router {
+	if l, ok := r.(routers.Labeled); ok {
+		l.SetLabels(s.Labels)
+	}
+	return r
 }
 
 // A Daemon is what is behind a driver, to be ill-treated. Its funcs concern every process that the

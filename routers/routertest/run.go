@@ -96,7 +96,7 @@ func Play(ctx context.Context, s *Subject, name string) Result {
 		return r
 	}
 	start := time.Now()
-	w := &world{Subject: s, ctx: ctx, r: &contract{router: s.Router, node: s.Node}, scenario: name}
+	w := &world{Subject: s, ctx: ctx, r: &contract{router: s.named(s.Router), node: s.Node}, scenario: name}
 	w.play(sc)
 	r.Err, r.Notes, r.Took = w.err, w.notes, time.Since(start)
 	return r

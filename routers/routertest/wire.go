@@ -8,12 +8,10 @@ import (
 	"vouch/routers"
 )
 
-// How many of a reply's boundaries are cut at: all, where there are no more than most; and few where each
-// costs much.
+// How many of a reply's boundaries are cut at, about, where it is not all of them.
 const (
-	most = 3000
-	some = 150
-	few  = 40
+	often = 150
+	few   = 20 // where each costs much
 )
 
 // through plays with a driver that speaks to the daemon through a proxy. What it leaves announced stays
@@ -28,7 +26,7 @@ func (w *world) through(play func(p *Proxy)) {
 		return
 	}
 	own := w.r
-	w.r = &contract{router: w.Wire.Through(p.Dir()), node: w.Node}
+	w.r = &contract{router: w.named(w.Wire.Through(p.Dir())), node: w.Node}
 	play(p)
 	if w.err == nil {
 		w.step("closed")
@@ -72,11 +70,15 @@ func cutReading(w *world) {
 	w.through(func(p *Proxy) {
 		w.settle(routers.Announced, w.One)
 		total := w.replies(p, func() { _, _ = w.read(w.One) })
-		cuts := w.cutEach(p, "announced", true, 1+total/most)
-		cuts += w.cutEach(p, "announced, for a moment", false, 1+total/some)
+		stride := 1 + total/often
+		if w.Thorough {
+			stride = 1
+		}
+		cuts := w.cutEach(p, "announced", true, stride)
+		cuts += w.cutEach(p, "announced, for a moment", false, 1+total/often)
 		w.settle(routers.Withdrawn, w.One)
-		cuts += w.cutEach(p, "withdrawn", true, 1+total/some)
-		w.note("replies of %d bytes, %d cuts, one every %d bytes while announced", total, cuts, 1+total/most)
+		cuts += w.cutEach(p, "withdrawn", true, 1+total/often)
+		w.note("replies of %d bytes, %d cuts, one every %d bytes while announced", total, cuts, stride)
 	})
 }
 

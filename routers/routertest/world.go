@@ -54,7 +54,7 @@ func (w *world) fail(format string, args ...any) {
 func (w *world) sights() string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), 3*time.Second)
 	defer cancel()
-	ps := slices.Concat(w.One, w.Two)
+	ps := slices.Concat(w.One, w.Two, w.Foreign)
 	os, err := w.r.observe(ctx, ps)
 	var b strings.Builder
 	for _, o := range os {
@@ -62,6 +62,9 @@ func (w *world) sights() string {
 		fmt.Fprintf(&b, "\tread: %s; the core's next hops: %v", describe(o), via)
 		if cerr != nil {
 			fmt.Fprintf(&b, " (%v)", cerr)
+		}
+		if w.Told != nil {
+			fmt.Fprintf(&b, "; it says: %s", strings.Join(strings.Fields(w.Told(ctx, o.Prefix)), " "))
 		}
 		b.WriteString("\n")
 	}
@@ -117,7 +120,7 @@ func (w *world) do(do func(ctx context.Context) error) {
 // apply asks for the prefixes once, all in one batch, which must be taken.
 func (w *world) apply(want routers.Want, ps []netip.Prefix) {
 	if err := w.ask(changes(want, ps)); err != nil {
-		w.fail("%s %s was not taken: %w", want, named(ps), err)
+		w.fail("%s %s was not taken: %w", want, some(ps), err)
 	}
 }
 
@@ -148,7 +151,7 @@ func (w *world) read(ps []netip.Prefix) ([]routers.Observation, error) {
 
 // becomes waits until the prefixes are read to be as wanted, and the core has them so.
 func (w *world) becomes(want routers.Want, ps []netip.Prefix) {
-	w.wait(fmt.Sprintf("%s to be %s", named(ps), want), func() error {
+	w.wait(fmt.Sprintf("%s to be %s", some(ps), want), func() error {
 		os, err := w.read(ps)
 		if err != nil {
 			return err
@@ -163,7 +166,7 @@ func (w *world) becomes(want routers.Want, ps []netip.Prefix) {
 func (w *world) settle(want routers.Want, ps []netip.Prefix) {
 	var next time.Time
 	var refused error
-	w.wait(fmt.Sprintf("%s to be %s in the end", named(ps), want), func() error {
+	w.wait(fmt.Sprintf("%s to be %s in the end", some(ps), want), func() error {
 		os, err := w.read(ps)
 		rest := short(want, os, w.r.router.Goal())
 		if rest == nil {
@@ -212,7 +215,7 @@ func open(want routers.Want, os []routers.Observation, goal routers.Stage) []rou
 
 // core waits until the core sends packets for the prefixes to the node, or none of them.
 func (w *world) core(has bool, ps []netip.Prefix) {
-	w.wait(fmt.Sprintf("the core to have %s: %v", named(ps), has), func() error {
+	w.wait(fmt.Sprintf("the core to have %s: %v", some(ps), has), func() error {
 		for _, p := range ps {
 			via, err := w.Core.NextHops(p)
 			if err != nil {
@@ -280,8 +283,8 @@ func (w *world) held(p netip.Prefix, history []lab.Seen) {
 	}
 }
 
-// named names prefixes without naming a thousand.
-func named(ps []netip.Prefix) string {
+// some names prefixes without naming a thousand.
+func some(ps []netip.Prefix) string {
 	if len(ps) > 4 {
 		return fmt.Sprintf("%s and %d more", ps[0], len(ps)-1)
 	}
