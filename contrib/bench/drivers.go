@@ -93,6 +93,9 @@ func (b *bench) driver(ctx context.Context, s subject, r *report) (err error) {
 	took := map[routers.Want]*sample{routers.Announced: {}, routers.Withdrawn: {}}
 	for i := range 2 * b.runs {
 		want := []routers.Want{routers.Announced, routers.Withdrawn}[i%2]
+		if err := l.Quiet(ctx, nd); err != nil {
+			return err
+		}
 		asked := time.Now()
 		if err := nd.Do(func() error { return router.Apply(ctx, []routers.Change{{Prefix: lab.Service, Want: want}}) }); err != nil {
 			return err

@@ -142,6 +142,26 @@ func TestExamineWithoutPeers(t *testing.T) {
 	}
 }
 
+// A direct route hides a static one only in the same table, and when it is the best.
+func TestHidden(t *testing.T) {
+	rd := reading{protocols: []protocol{{name: "lo", kind: kindDirect}, {name: "a", kind: kindStatic}, {name: "k", kind: "Kernel"}}}
+	for name, test := range map[string]struct {
+		own  []route
+		want bool
+	}{
+		"hidden":        {[]route{{protocol: "lo", table: "t", best: true}, {protocol: "a", table: "t"}}, true},
+		"it is best":    {[]route{{protocol: "a", table: "t", best: true}, {protocol: "lo", table: "t"}}, false},
+		"other table":   {[]route{{protocol: "lo", table: "u", best: true}, {protocol: "a", table: "t", best: true}}, false},
+		"other tables'": {[]route{{protocol: "lo", table: "u", best: true}, {protocol: "a", table: "t"}}, false},
+		"alone":         {[]route{{protocol: "lo", table: "t", best: true}}, false},
+		"of the kernel": {[]route{{protocol: "k", table: "t", best: true}, {protocol: "a", table: "t"}}, false},
+	} {
+		if _, _, got := rd.hidden(sight{own: test.own}); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // A neighbour that only offers to help with restarts is no reason to warn.
 func TestRestartsGracefully(t *testing.T) {
 	p := protocol{kind: kindBGP, details: []string{"Local capabilities", "Graceful restart", "Neighbor capabilities", "Graceful restart", "Restart time: 120"}}

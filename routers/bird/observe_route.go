@@ -60,9 +60,9 @@ func parseRoutes(r ctl.Reply, command, table string) ([]route, error) {
 	for _, l := range r.Lines {
 		text := l.Text
 		switch {
-		case l.Code == ctl.NotFound, l.Code == 0, text == "": // 3.1.8 parts tables by an empty row
-		case l.Code >= ctl.NotFound:
+		case l.Code > ctl.NotFound:
 			return nil, r.Refused(command)
+		case l.Code == ctl.NotFound, l.Code == 0, text == "": // 3.1.8 parts tables by an empty row
 		case l.Code == ctl.RouteRow && strings.HasPrefix(text, "Table ") && strings.HasSuffix(text, ":"):
 			table = strings.TrimSuffix(strings.TrimPrefix(text, "Table "), ":")
 		case strings.HasPrefix(text, "\t"):

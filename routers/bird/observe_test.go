@@ -139,6 +139,46 @@ func TestObserveNotUnderstood(t *testing.T) {
 	}
 }
 
+// What is in our LSA reaches nobody without a full neighbour, also where the table lacks it.
+func TestObserveNoFullNeighbour(t *testing.T) {
+	r := maps.Clone(readRecording(t, "testdata/2.17.6/scene.txt"))
+	r["show ospf neighbors 'ospf4'"] = strings.Replace(r["show ospf neighbors 'ospf4'"], "Full/", "Exchange/", 1)
+	o := replayOptions(replay(t, r), nil)
+	o.Peers = []string{"ospf4"}
+	d := newDaemons(o)
+	defer d.close()
+	sights, err := d.observe(t.Context(), o, scenePrefixes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stage, detail := sights[sceneStatic].stage(1); stage != routers.Selected || detail != "given to 0 of 1: ospf4: in its LSA, and no neighbour is full" {
+		t.Errorf("%v (%s)", stage, detail)
+	}
+	if stage, _ := sights[sceneAbsent].stage(1); stage != routers.Absent {
+		t.Errorf("%v", stage)
+	}
+}
+
+func TestReady(t *testing.T) {
+	up := channel{name: "ipv4", state: "UP"}
+	for name, test := range map[string]struct {
+		protocol
+		channel
+		why string
+	}{
+		"established":     {protocol{kind: kindBGP, state: "up", bgpState: "Established", info: "Established"}, up, ""},
+		"trying":          {protocol{kind: kindBGP, state: "start", bgpState: "Active", info: "Active Socket: Connection refused"}, up, "not established (Active Socket: Connection refused)"},
+		"disabled":        {protocol{kind: kindBGP, state: "down"}, up, "it is down"},
+		"going down":      {protocol{kind: kindOSPF, state: "flush"}, up, "its state is flush"},
+		"family refused":  {protocol{kind: kindBGP, state: "up", bgpState: "Established"}, channel{name: "ipv4", state: "DOWN"}, "its channel ipv4 is DOWN"},
+		"of another kind": {protocol{kind: "RIP", state: "up"}, up, ""},
+	} {
+		if ready, why := test.protocol.ready(test.channel); ready != (test.why == "") || why != test.why {
+			t.Errorf("%s: %v (%s)", name, ready, why)
+		}
+	}
+}
+
 // What a neighbour sent us is not given on as ours.
 func TestObserveGivenOn(t *testing.T) {
 	r := maps.Clone(readRecording(t, "testdata/2.17.6/scene.txt"))

@@ -285,3 +285,17 @@ func BenchmarkRun(b *testing.B) {
 		}
 	}
 }
+
+// Look finds what Run would start, and fails as that would.
+func TestLook(t *testing.T) {
+	t.Setenv("PATH", "/usr/bin:/bin")
+	if got, err := Look("true"); err != nil || got != "/usr/bin/true" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, path := range []string{"vouch-no-such", "/nonexistent/program", "/etc/passwd"} {
+		_, err := Look(path)
+		if _, ran := Run(t.Context(), Spec{Path: path}); err == nil || ran == nil || err.Error() != ran.Error() {
+			t.Errorf("%s: %v, but to run it: %v", path, err, ran)
+		}
+	}
+}

@@ -73,10 +73,26 @@ func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 // Apply asks the daemon's driver for the changes.
 func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
 	c, err := r.current(ctx)
+	if err != nil && len(r.rows) == 1 {
+		return routers.Join(err, r.prepare(ctx, cs))
+	}
 	if err != nil {
 		return err
 	}
 	return c.router.Apply(ctx, cs)
+}
+
+// prepare asks the only daemon that can come, though it is away: its driver may have something to do before
+// it can start, such as to make the file that BIRD includes.
+func (r *Router) prepare(ctx context.Context, cs []routers.Change) (err error) {
+	router := r.rows[0].open(r.options, Found{})
+	defer func() { err = routers.Join(err, router.Close()) }()
+	if l, ok := router.(routers.Labeled); ok {
+		r.mu.Lock()
+		l.SetLabels(maps.Clone(r.labels))
+		r.mu.Unlock()
+	}
+	return router.Apply(ctx, cs)
 }
 
 // Examine is the driver's; without one it says why there is none.

@@ -175,7 +175,7 @@ func (b *bench) costs(core *lab.FRR, metric int) {
 // An operator's own costs are not touched; what they forbid is refused.
 func TestLabOwnCost(t *testing.T) {
 	everyRelease(t, func(t *testing.T, release lab.Release) {
-		_, b := ospfLab(t, lab.AnycastOptions{IPv6: true, Nodes: release, NodeConfig: "!\ninterface lo\n ip ospf cost 7\n ipv6 ospf6 cost 7\n"}, Options{Degraded: Degraded{Cost: 500}})
+		_, b := ospfLab(t, lab.AnycastOptions{IPv6: true, Nodes: release, NodeConfig: "exit\ninterface lo\n ip ospf cost 7\n ipv6 ospf6 cost 7\n"}, Options{Degraded: Degraded{Cost: 500}})
 		ps := []netip.Prefix{lab.Service, lab.Service6}
 		b.apply(announce(ps...)...)
 		b.is(false, ps...)
@@ -217,7 +217,7 @@ func TestLabOwner(t *testing.T) {
 		b.hops(l.Core, lab.Service, n.Via, false)
 		b.hops(l.Core, lab.Service6, n.Via6, false)
 
-		b.saved("interface lo\n ip address 10.53.53.53/32\n ipv6 address 2001:db8:53::53/128\n")
+		b.saved("exit\ninterface lo\n ip address 10.53.53.53/32\n ipv6 address 2001:db8:53::53/128\n")
 		check(t, b.frr.Restart(t.Context()))
 		b.await(routers.Advertised, ps...)
 		b.examined("announces 10.53.53.53/32 when FRR starts", ps...)

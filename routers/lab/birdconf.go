@@ -103,7 +103,7 @@ func (c *birdConf) static(name string, v int, disabled string, ps []netip.Prefix
 func (c *birdConf) session(name string, v int, local netip.Addr, as int, neighbor netip.Addr, theirs int, exports string) {
 	c.protocol("bgp", name, v, "all", exports)
 	c.f("\tlocal %s as %d;\n\tneighbor %s as %d;\n", local, as, neighbor, theirs)
-	c.f("\thold time 9;\n\tconnect delay time 1;\n\tconnect retry time 1;\n\terror wait time 1, 2;\n}\n")
+	c.f("\thold time 9;\n\tmed metric on;\n\tconnect delay time 1;\n\tconnect retry time 1;\n\terror wait time 1, 2;\n}\n")
 }
 
 // ospf adds an OSPF protocol with one area. Interfaces that lead to neighbours have the lab's timers.

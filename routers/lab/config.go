@@ -134,7 +134,7 @@ func coreBGP(o AnycastOptions) string {
 		}
 		families.WriteString(" exit-address-family\n")
 	}
-	return router(coreAS, addr("10.0.%d.1", 0), neighbors) + families.String()
+	return router(coreAS, addr("10.0.%d.1", 0), neighbors) + " bgp always-compare-med\n" + families.String()
 }
 
 // nodeBGP has the node announce what is on lo of the anycast addresses, and the static routes to them.

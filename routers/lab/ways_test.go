@@ -87,7 +87,8 @@ func included(l *lab.AnycastLab, r lab.Release, v int, w lab.Way, s stance) stri
 	return routes(l, r, v, s)
 }
 
-// routes are the static protocols. A degraded route has a longer AS path by its own attributes.
+// routes are the static protocols. A degraded route has a MED. (BIRD 1 would
+// pass over an AS path that is set here.)
 func routes(l *lab.AnycastLab, r lab.Release, v int, s stance) string {
 	var b strings.Builder
 	for _, f := range []int{4, 6} {
@@ -100,7 +101,7 @@ func routes(l *lab.AnycastLab, r lab.Release, v int, s stance) string {
 		}
 		for _, p := range l.Prefixes {
 			if s != withdrawn && p.Addr().Is6() == (f == 6) {
-				fmt.Fprintf(&b, "\troute %s blackhole%s;\n", p, map[bool]string{true: " { bgp_path = prepend(prepend(+empty+, 64999), 64999); }"}[s == degraded])
+				fmt.Fprintf(&b, "\troute %s blackhole%s;\n", p, map[bool]string{true: " { bgp_med = 1000; }"}[s == degraded])
 			}
 		}
 		b.WriteString("}\n")

@@ -57,7 +57,9 @@ func (f frrNode) subject(s routertest.Subject, name string, o frr.Options) *rout
 		Restart: f.Restart,
 		Kill:    func() error { return each(f.daemons, f.Kill) },
 		Start:   f.Start,
-		Signal:  func(sig syscall.Signal) error { return each(f.daemons, func(d string) error { return f.Signal(d, sig) }) },
+		Signal: func(sig syscall.Signal) error {
+			return each(f.daemons, func(d string) error { return f.Signal(d, sig) })
+		},
 	}
 	s.Wire = &routertest.Wire{Reading: readingFRR, Through: func(dir string) routers.Router {
 		o := o

@@ -98,7 +98,11 @@ func TestBirdcFailures(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	b := recorded(t, restricted, "", "exit 0")
+	b := recorded(t, restricted+"1007-a\n"+strings.Repeat("     "+strings.Repeat("x", 1018)+"\n", MaxReply>>10), "", "exit 0")
+	if r, _, err := b.Do(t.Context(), "show route"); !errors.Is(err, routers.ErrUnavailable) || !strings.Contains(err.Error(), "a reply longer than 16 MiB") {
+		t.Errorf("too much: %d lines, error %v", len(r.Lines), err)
+	}
+	b = recorded(t, restricted, "", "exit 0")
 	if _, _, err := b.Do(t.Context(), "show\nstatus"); !errors.Is(err, routers.ErrRefused) {
 		t.Errorf("a bad command: error %v", err)
 	}

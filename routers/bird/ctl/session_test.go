@@ -234,3 +234,13 @@ func TestGreeting(t *testing.T) {
 		t.Errorf("another greeting: %v", err)
 	}
 }
+
+// A read that follows the end of ctx does not begin to wait anew.
+func TestReadAfterContext(t *testing.T) {
+	ours, _ := net.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (patient{ctx, &Session{conn: ours, timeout: time.Millisecond}}).Read(make([]byte, 1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
