@@ -151,6 +151,7 @@ func TestHidden(t *testing.T) {
 	}{
 		"hidden":        {[]route{{protocol: "lo", table: "t", best: true}, {protocol: "a", table: "t"}}, true},
 		"it is best":    {[]route{{protocol: "a", table: "t", best: true}, {protocol: "lo", table: "t"}}, false},
+		"none is best":  {[]route{{protocol: "lo", table: "t"}, {protocol: "a", table: "t"}}, false},
 		"other table":   {[]route{{protocol: "lo", table: "u", best: true}, {protocol: "a", table: "t", best: true}}, false},
 		"other tables'": {[]route{{protocol: "lo", table: "u", best: true}, {protocol: "a", table: "t"}}, false},
 		"alone":         {[]route{{protocol: "lo", table: "t", best: true}}, false},

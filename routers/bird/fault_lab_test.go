@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -133,7 +134,7 @@ func TestRefusedFile(t *testing.T) {
 	bad.SetLabels(map[netip.Prefix]routers.Label{four: {Service: "dns"}})
 	var err error
 	p.inNode(t, func() { err = bad.Apply(t.Context(), []routers.Change{{Prefix: four, Want: routers.Announced}}) })
-	if !errors.Is(err, routers.ErrRefused) || !strings.Contains(err.Error(), "put back") || !strings.Contains(err.Error(), "vouch.conf:") {
+	if !errors.Is(err, routers.ErrRefused) || !strings.Contains(err.Error(), "put back") || !strings.Contains(err.Error(), "already defined") {
 		t.Errorf("the refusal: %v", err)
 	}
 	if got := readFile(t, p.options.Include); got != before {
@@ -222,5 +223,36 @@ func TestFileForBIRDThatIsAway(t *testing.T) {
 			p.settle(t, routers.Withdrawn)
 			p.settle(t, routers.Announced)
 		})
+	}
+}
+
+// A BIRD that ends and comes back is a hint each time, and no reason to stop watching.
+func TestWatchRestart(t *testing.T) {
+	p := openPair(t, lab.BIRDHost, MethodProtocol)
+	ctx := sceneWithin(t, 20*time.Second)
+	var hints atomic.Int64
+	done := make(chan error, 1)
+	go func() {
+		done <- p.node.Do(func() error { return p.router.Watch(ctx, func() { hints.Add(1) }) })
+	}()
+	waitFor := func(what string, more int64) {
+		sceneWait(t, what, func() error {
+			if got := hints.Load(); got < more {
+				return fmt.Errorf("%d hints", got)
+			}
+			return nil
+		})
+	}
+	waitFor("the watch to begin", 1)
+	before := hints.Load()
+	fatal(t, p.birds[0].Kill())
+	waitFor("the end to be told", before+1)
+	before = hints.Load()
+	fatal(t, p.birds[0].Start(t.Context()))
+	waitFor("the return to be told", before+1)
+	select {
+	case err := <-done:
+		t.Errorf("the watch has ended: %v", err)
+	default:
 	}
 }

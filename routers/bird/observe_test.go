@@ -81,12 +81,13 @@ func TestObserveAnswers(t *testing.T) {
 		for answer, want := range map[string]routers.Stage{
 			"8001 Network not found\n": routers.Absent,
 			"0000 \n":                  routers.Absent,
-			"1007-Table master4:\n \n Table x:\n8001 Not found\n":      routers.Absent,
-			"8007 Access denied\n":                                     routers.Unknown,
-			"9001 syntax error\n":                                      routers.Unknown,
-			"8002 x\n":                                                 routers.Unknown,
-			"1007-Table master4:\n 10.53.53.52/32  gone\n0000 \n":      routers.Unknown,
-			"1007-10.53.53.99/32  blackhole [x 1] * (200)\n0000 \n":    routers.Unknown,
+			"1007-Table master4:\n \n Table x:\n8001 Not found\n": routers.Absent,
+			"8007 Access denied\n":                                routers.Unknown,
+			"9001 syntax error\n":                                 routers.Unknown,
+			"8002 x\n":                                            routers.Unknown,
+			"1007-Table master4:\n 10.53.53.52/32  gone\n0000 \n": routers.Unknown,
+			"9001 \n": routers.Unknown,
+			"1007-10.53.53.99/32  blackhole [extra 1] (200)\n0000 \n":  routers.Unknown,
 			"1007-         blackhole [anycast4 1] * (200)\n0000 \n":    routers.Unknown,
 			"1007-10.53.53.52/32  blackhole [nosuch 1] * (1)\n0000 \n": routers.Unknown,
 			"1012-\tBGP.med: 50\n0000 \n":                              routers.Unknown,
@@ -104,6 +105,21 @@ func TestObserveAnswers(t *testing.T) {
 			if stage, _ := sights[sceneStatic].stage(1); stage != routers.Advertised {
 				t.Errorf("%s: %q: another prefix is %v", command, answer, stage)
 			}
+		}
+	}
+}
+
+// BIRD 1.6 is asked for each table: what one of them does not tell is unknown, whatever the others say.
+func TestObserveOneTableUnread(t *testing.T) {
+	for _, table := range []string{"extra4", "master"} {
+		r := maps.Clone(readRecording(t, "testdata/1.6.8/scene.txt"))
+		r["show route 10.53.53.52/32 table '"+table+"' all"] = "8007 Access denied\n"
+		o := replayOptions(replay(t, r), nil)
+		d := newDaemons(o)
+		sights, _ := d.observe(t.Context(), o, []netip.Prefix{sceneAbsent})
+		d.close()
+		if stage, _ := sights[sceneAbsent].stage(1); stage != routers.Unknown {
+			t.Errorf("without table %s: %v", table, stage)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"time"
 
 	"vouch/routers"
 	"vouch/routers/rtnl"
@@ -97,16 +98,40 @@ func (r *Router) valid(c routers.Change) error {
 // within BIRD is seen by polling.
 func (r *Router) Watch(ctx context.Context, wake func()) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() {
-		defer cancel()
-		for ctx.Err() == nil && r.daemons.main.ended(ctx) == nil {
-			wake()
-		}
-	})
+	defer cancel()
+	wg.Go(func() { follow(ctx, r.daemons.main, wake) })
+	wg.Go(func() { follow(ctx, r.daemons.six, wake) })
 	return rtnl.Watch(ctx, wake)
+}
+
+// follow wakes whenever a BIRD has ended. While none is there it looks for one now and then.
+func follow(ctx context.Context, t talker, wake func()) {
+	const pause = time.Second
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	if o, ok := t.(*orElse); ok {
+		t = o.first // no program is run for a hint
+	}
+	away := false
+	for ctx.Err() == nil {
+		if _, err := t.version(ctx); err == nil {
+			if away {
+				wake()
+			}
+			away = false
+			if t.ended(ctx) == nil {
+				wake()
+				continue
+			}
+		}
+		away = true
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
 }
 
 // Goal is Advertised.

@@ -63,6 +63,9 @@ func TestTalkBreaksOff(t *testing.T) {
 	if _, err := b.read(t.Context(), "show a", "show b"); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("error %v", err)
 	}
+	if sessions, _ := rp.count(); sessions != 1 {
+		t.Errorf("%d sessions", sessions)
+	}
 	rp.cutAt(-1)
 	if _, err := b.read(t.Context(), "show b"); err != nil {
 		t.Errorf("the next reading: %v", err)

@@ -49,6 +49,7 @@ type lsdb struct {
 	flushed   map[netip.Prefix]bool // external, being flushed: since when is not told (ospfd only)
 	linked    bool                  // there is a router-LSA of the node's own with links, perhaps being flushed (ospfd only)
 	age       int                   // seconds, of the LSA that holds the node's own networks; -1 when there is none
+	early     int                   // by how many seconds the daemon may call an LSA older than it is
 	neighbors []string              // routers with which there is a full adjacency
 	behind    []string              // those of them that have not acknowledged everything (ospfd only)
 }
@@ -169,12 +170,12 @@ func comparePrefixes(a, b netip.Prefix) int {
 	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }
 
-// fresh tells whether the LSA that a change of p replaces is less than a second old.
+// fresh tells whether the LSA that a change of p replaces may be less than a second old.
 func (db lsdb) fresh(p netip.Prefix) bool {
 	if e, ok := db.held[p]; ok && e.kind == externalLSA {
-		return e.age == 0
+		return e.age <= db.early
 	}
-	return db.age == 0
+	return db.age >= 0 && db.age <= db.early
 }
 
 // hold notes a prefix; of two entries the lower cost is the one that counts.

@@ -29,6 +29,10 @@ type externals6 struct {
 	} `json:"asScopedLinkStateDb"`
 }
 
+// ospf6Early: ospf6d takes the number of the second in which an LSA was made from that of now (8.4.4, 10.3),
+// so that one of 10 ms may be called one second old.
+const ospf6Early = 1
+
 func parseOSPF6(intra, external, neighbor string) (lsdb, error) {
 	var in intraPrefixes
 	var ex externals6
@@ -46,7 +50,7 @@ func parseOSPF6(intra, external, neighbor string) (lsdb, error) {
 			return lsdb{}, err
 		}
 	}
-	db := lsdb{held: map[netip.Prefix]entry{}, age: -1}
+	db := lsdb{held: map[netip.Prefix]entry{}, age: -1, early: ospf6Early}
 	db.holdIntra(in)
 	db.holdExternal(ex)
 	for _, n := range nb.Neighbors {

@@ -88,17 +88,19 @@ func TestKnownShapes(t *testing.T) {
 
 // A recorded database is cut at every byte: no part of it may pass for the whole.
 func TestCutDatabase(t *testing.T) {
-	o4, o6 := load(t, "ospfd-stub"), load(t, "ospf6d-stub")
-	router := o4["show ip ospf database router self-originate json"].Text
-	intra := o6["show ipv6 ospf6 database intra-prefix self-originated detail json"].Text
-	for i := range len(router) - 1 { // all but the last line feed
-		if db, err := parseOSPF(router[:i], "{}", "{}"); err == nil {
-			t.Errorf("cut at %d: %+v", i, db)
+	for _, release := range releasesOf {
+		o4, o6 := load(t, release+"/ospfd-stub"), load(t, release+"/ospf6d-stub")
+		router := strings.TrimSpace(o4["show ip ospf database router self-originate json"].Text)
+		intra := strings.TrimSpace(o6["show ipv6 ospf6 database intra-prefix self-originated detail json"].Text)
+		for i := range len(router) {
+			if db, err := parseOSPF(router[:i], "{}", "{}"); err == nil {
+				t.Errorf("%s: cut at %d: %+v", release, i, db)
+			}
 		}
-	}
-	for i := range len(intra) - 1 {
-		if db, err := parseOSPF6(intra[:i], "{}", "{}"); err == nil {
-			t.Errorf("cut at %d: %+v", i, db)
+		for i := range len(intra) {
+			if db, err := parseOSPF6(intra[:i], "{}", "{}"); err == nil {
+				t.Errorf("%s: cut at %d: %+v", release, i, db)
+			}
 		}
 	}
 }
@@ -121,5 +123,19 @@ func TestTwoAreas(t *testing.T) {
 		`{}`, `{}`)
 	if err != nil || db.age != 3 || db.held[p4].cost != 5 || len(db.held) != 1 {
 		t.Errorf("%v: %+v", err, db)
+	}
+}
+
+// The age in whole seconds that ospf6d tells may be one too many, ospfd's is not.
+func TestFresh(t *testing.T) {
+	for age, want := range map[int][2]bool{-1: {false, false}, 0: {true, true}, 1: {false, true}, 2: {false, false}} {
+		v4 := lsdb{age: age, held: map[netip.Prefix]entry{s4: {externalLSA, 20, age}}}
+		v6 := lsdb{age: age, early: ospf6Early}
+		if got := [2]bool{v4.fresh(p4), v6.fresh(p6)}; got != want {
+			t.Errorf("age %d: %v, want %v", age, got, want)
+		}
+		if age >= 0 && v4.fresh(s4) != want[0] {
+			t.Errorf("age %d: external %v", age, v4.fresh(s4))
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -155,6 +156,34 @@ func TestConverse(t *testing.T) {
 	}
 	if refusal := (*vty.Refusal)(nil); !errors.As(err, &refusal) || err.Error() != `bgpd: "router bgp": status 13: % No BGP process is configured` {
 		t.Errorf("error %v", err)
+	}
+}
+
+// mgmtd forgets what comes while it commits: a command is sent when the one before was answered.
+func TestOneByOne(t *testing.T) {
+	ours, daemon := net.Pipe()
+	done := make(chan []string)
+	go func() {
+		defer daemon.Close()
+		var sent []string
+		buf := make([]byte, 4096)
+		for {
+			n, err := daemon.Read(buf)
+			if err != nil {
+				done <- sent
+				return
+			}
+			sent = append(sent, string(buf[:n]))
+			answers := strings.Repeat("\x00\x00\x00\x00", min(strings.Count(string(buf[:n]), "\x00"), 2))
+			_, _ = daemon.Write([]byte(answers))
+		}
+	}()
+	c := vty.New(ours, time.Second)
+	replies, err := converse(t.Context(), c, session{"mgmtd", []string{"configure terminal"}, []string{"ip route 10.0.0.1/32 blackhole", "ip route 10.0.0.2/32 blackhole", "ip route 10.0.0.3/32 blackhole"}})
+	c.Close()
+	want := []string{"enable\x00configure terminal\x00", "ip route 10.0.0.1/32 blackhole\x00", "ip route 10.0.0.2/32 blackhole\x00", "ip route 10.0.0.3/32 blackhole\x00"}
+	if sent := <-done; err != nil || len(replies) != 3 || !slices.Equal(sent, want) {
+		t.Errorf("%v, %d replies, sent %q", err, len(replies), sent)
 	}
 }
 

@@ -205,7 +205,7 @@ func TestDegradeStatic(t *testing.T) {
 		checkApply(t, state("static-tag", "static-tag"), Options{Method: MethodStatic, SocketDir: dir}, withdraw(s4), nil, routers.ErrRefused)
 		checkApply(t, state("static-kin", "static-kin").edit(daemon, "running", func(string) string { return "" }), o, withdraw(s4), []string{node + "no ip route 10.53.54.1/32 blackhole"}, routers.ErrUnavailable)
 		for zebra, want := range map[string]bool{"static": false, "static-tag": true} {
-			r := recording(t, release+"/zebra-"+zebra, release+"/"+daemon+"-"+zebra, "ospfd-external", "ospf6d-external")
+			r := recording(t, release+"/zebra-"+zebra, release+"/"+daemon+"-"+zebra, release+"/ospfd-external", release+"/ospf6d-external")
 			os, err := r.router(o).Observe(t.Context(), []netip.Prefix{s4, s6})
 			for _, o := range os {
 				if err != nil || o.Stage != routers.Advertised || o.Degraded != want {

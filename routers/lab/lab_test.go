@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +26,11 @@ const child = "VOUCH_LAB_CHILD"
 func TestMain(m *testing.M) {
 	if what := os.Getenv(child); what != "" {
 		dieWith(what == "keep")
+	}
+	flag.Parse()
+	// These tests wait for daemons most of the time. The default is the number of processors.
+	if err := flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }

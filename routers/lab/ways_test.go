@@ -87,10 +87,14 @@ func included(l *lab.AnycastLab, r lab.Release, v int, w lab.Way, s stance) stri
 	return routes(l, r, v, s)
 }
 
-// routes are the static protocols. A degraded route has a MED. (BIRD 1 would
-// pass over an AS path that is set here.)
+// routes are the static protocols. A degraded route has a longer AS path, or a MED: BIRD
+// 1 does not send the path that a static route has, and BIRD 3 not the MED (seen with 1.6.8 and 3.1.8).
 func routes(l *lab.AnycastLab, r lab.Release, v int, s stance) string {
 	var b strings.Builder
+	worse := " { bgp_path = prepend(prepend(+empty+, 64999), 64999); }"
+	if r.Split() {
+		worse = " { bgp_med = 1000; }"
+	}
 	for _, f := range []int{4, 6} {
 		if r.Split() && f != v {
 			continue
@@ -101,7 +105,7 @@ func routes(l *lab.AnycastLab, r lab.Release, v int, s stance) string {
 		}
 		for _, p := range l.Prefixes {
 			if s != withdrawn && p.Addr().Is6() == (f == 6) {
-				fmt.Fprintf(&b, "\troute %s blackhole%s;\n", p, map[bool]string{true: " { bgp_med = 1000; }"}[s == degraded])
+				fmt.Fprintf(&b, "\troute %s blackhole%s;\n", p, map[bool]string{true: worse}[s == degraded])
 			}
 		}
 		b.WriteString("}\n")

@@ -1,6 +1,7 @@
 package routertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,7 +154,7 @@ func (w *world) meanwhile(do func(ctx context.Context) error) {
 	if w.err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	ctx, cancel := context.WithTimeout(w.ctx, cmp.Or(w.Patience, patience))
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- do(ctx) }()

@@ -149,7 +149,7 @@ ipv6 route 2001:db8:54::99/128 blackhole
 	check(t, byHand(nd.Node, "add")(t.Context(), service(99)))
 	f := nodeFRR(l, r, "ospfd", "ospf6d")
 	common := base(l)
-	common.Many, common.Worse = many(1000, fewOSPF6), worseOSPF(l.CoreFRR)
+	common.Many, common.Worse = many(1000, fewOSPF6), worseOSPF(l.CoreFRR, 666)
 	cost := frr.Degraded{Cost: 666}
 
 	alone := common
@@ -160,7 +160,8 @@ ipv6 route 2001:db8:54::99/128 blackhole
 
 	address := f.subject(common, r.String()+" address ospf", frr.Options{Unpaced: true, Degraded: cost})
 	owned := f.subject(common, r.String()+" address ospf, owned by frr", frr.Options{Owner: frr.OwnerFRR, Unpaced: true, Degraded: cost})
-	owned.Undo, owned.Redo = f.configure(onLo("no ")), f.configure(onLo(""))
+	owned.Undo, owned.Redo, owned.Refuse = f.configure(onLo("no ")), f.configure(onLo("")), nil
+	without(owned, "FRR takes every address; what became of it is read", "refused")
 
 	static := f.subject(common, r.String()+" static ospf", frr.Options{Method: frr.MethodStatic, Unpaced: true, Degraded: frr.Degraded{Tag: 666}})
 	static.One, static.Two, static.Foreign, static.Many = inRange(54, 1), inRange(54, 2), inRange(54, 99), many(fewLSAs, fewLSAs/2)
@@ -176,24 +177,26 @@ ipv6 route 2001:db8:54::99/128 blackhole
 func frrBGP(t *testing.T, r lab.Release) []*routertest.Subject {
 	l := lab.OpenAnycast(t, lab.AnycastOptions{
 		BGP: true, IPv6: true, NoUnbound: true, Nodes: r, CoreConfig: coreFRR,
-		NodeConfig: `exit
+		NodeConfig: ` no bgp network import-check
+ address-family ipv4 unicast
+  network 10.53.54.99/32
+ exit-address-family
+ address-family ipv6 unicast
+  network 2001:db8:54::99/128
+ exit-address-family
+exit
 ip prefix-list ANYCAST permit 10.0.0.0/8 ge 32
 ipv6 prefix-list ANYCAST permit 2001:db8::/32 ge 128
 route-map ANYCAST4 permit 5
  match tag 666
  set metric 666
+exit
 route-map ANYCAST6 permit 5
  match tag 666
  set metric 666
+exit
 route-map WORSE permit 10
  set metric 666
-exit
-router bgp 65001
- no bgp network import-check
- address-family ipv4 unicast
-  network 10.53.54.99/32
- address-family ipv6 unicast
-  network 2001:db8:54::99/128
 exit
 ip route 10.53.55.99/32 blackhole
 ipv6 route 2001:db8:55::99/128 blackhole

@@ -50,7 +50,8 @@ type Subject struct {
 	// Told is what the core's daemon says of a prefix, for a failure's text. It may be nil.
 	Told func(ctx context.Context, p netip.Prefix) string
 
-	Without map[string]string // scenario: why it cannot be
+	Without  map[string]string // scenario: why it cannot be
+	Patience time.Duration     // how long a state is waited for; default 40 s
 	// Thorough cuts replies after every byte; otherwise it is some of them.
 	Thorough bool
 }

@@ -1,6 +1,7 @@
 package routertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,8 +15,8 @@ import (
 )
 
 const (
-	// patience is how long a state is waited for: neighbours find each other again after a restart
-	// within ten seconds or so.
+	// patience is how long a state is waited for by default: neighbours find each other again after a
+	// restart within ten seconds or so.
 	patience = 40 * time.Second
 	// again is how long a change that was taken may take effect before it is asked for anew, and soon
 	// how long one that was not taken is left alone.
@@ -47,7 +48,11 @@ func (w *world) fail(format string, args ...any) {
 	if w.err != nil {
 		return
 	}
-	w.err = fmt.Errorf("%s: %s: %s: %w\n%s", w.Name, w.scenario, w.at, fmt.Errorf(format, args...), w.sights())
+	err := fmt.Errorf(format, args...)
+	if w.r.fault != nil {
+		err = fmt.Errorf("%w; the contract of package routers was broken: %w", err, w.r.fault)
+	}
+	w.err = fmt.Errorf("%s: %s: %s: %w\n%s", w.Name, w.scenario, w.at, err, w.sights())
 }
 
 // sights is what is read now, and what the core has.
@@ -110,7 +115,7 @@ func (w *world) do(do func(ctx context.Context) error) {
 	if w.err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	ctx, cancel := context.WithTimeout(w.ctx, cmp.Or(w.Patience, patience))
 	defer cancel()
 	if err := do(ctx); err != nil {
 		w.fail("%w", err)
@@ -239,7 +244,7 @@ func (w *world) wait(what string, ok func() error) {
 	if w.err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	ctx, cancel := context.WithTimeout(w.ctx, cmp.Or(w.Patience, patience))
 	defer cancel()
 	if err := lab.Wait(ctx, what, pause, func() (bool, error) { err := ok(); return err == nil, err }); err != nil {
 		w.fail("%w", err)
@@ -278,7 +283,11 @@ func (w *world) held(p netip.Prefix, history []lab.Seen) {
 			back = history[i+1].Time
 		}
 		if gone := back.Sub(seen.Time); p.Addr().Is4() || gone > w.Blink {
+			before := w.err
+			w.err = nil // what else went wrong may have come of it
 			w.fail("the core lost %s meanwhile, for %s: its next hops were %v", p, gone, seen.Addrs)
+			w.err = errors.Join(before, w.err)
+			return
 		}
 	}
 }
