@@ -169,7 +169,7 @@ var liars = []struct {
 				}
 			})
 		}},
-	{"forgets a prefix", "life", "Observe gave 1 observations for 2 prefixes",
+	{"forgets a prefix", "life", "Observe gave 1 observations for ",
 		func(r routers.Router, _ *lab.Node) routers.Router {
 			return &liar{Router: r, observe: func(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
 				os, err := r.Observe(ctx, ps)
