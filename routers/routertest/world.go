@@ -17,7 +17,7 @@ import (
 const (
 	// patience is how long a state is waited for by default: neighbours find each other again after a
 	// restart within ten seconds or so.
-	patience = 40 * time.Second
+	patience = 2 * time.Minute
 	// again is how long a change that was taken may take effect before it is asked for anew, and soon
 	// how long one that was not taken is left alone.
 	again = 3 * time.Second
