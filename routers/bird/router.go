@@ -106,7 +106,7 @@ func (r *Router) Watch(ctx context.Context, wake func()) error {
 	return rtnl.Watch(ctx, wake)
 }
 
-// follow wakes whenever a BIRD has ended. While none is there it looks for one now and then.
+// follow wakes whenever a BIRD has ended or come. While none is there it looks for one now and then.
 func follow(ctx context.Context, t talker, wake func()) {
 	const pause = time.Second
 	tick := time.NewTicker(pause)
@@ -125,6 +125,9 @@ func follow(ctx context.Context, t talker, wake func()) {
 				wake()
 				continue
 			}
+		}
+		if !away {
+			wake()
 		}
 		away = true
 		select {
