@@ -93,17 +93,32 @@ func TestLabPeers(t *testing.T) {
 	})
 }
 
-// An address that is on the interface with another length is not the one that was asked for, and told (F28).
+// An address of another length is not the one that was asked for, and told (F28): OSPF announces that of lo
+// as a host all the same, and the network of any other interface.
 func TestLabWrongLength(t *testing.T) {
 	everyRelease(t, func(t *testing.T, release lab.Release) {
 		_, b := ospfLab(t, lab.AnycastOptions{Nodes: release}, Options{})
 		check(t, b.node.Address(t.Context(), "add", "10.53.53.53/24", "lo"))
 		b.until("of another length", lab.Service, nil, func(o routers.Observation) bool {
-			return o.Stage == routers.Absent && strings.Contains(o.Detail, "OSPF holds 10.53.53.0/24, but not 10.53.53.53/32")
+			return broken(o) && strings.Contains(o.Detail, `announced although not on interface "lo", but there is 10.53.53.53/24 on interface "lo"`)
 		})
+		check(t, b.node.Address(t.Context(), "del", "10.53.53.53/24", "lo"))
+		b.await(routers.Absent, lab.Service)
+		b.bridge("anyc")
+		check(t, b.node.Address(t.Context(), "add", "10.53.53.54/24", "anyc"))
+		b.awaitDetail("OSPF holds 10.53.53.0/24, but not 10.53.53.53/32", lab.Service)
 		check(t, b.node.Address(t.Context(), "add", "10.53.53.7/32", "lo"))
-		b.examined("announces what else is on lo too: 10.53.53.53/24, 10.53.53.7/32", lab.Service)
+		b.examined("announces what else is on lo too: 10.53.53.7/32", lab.Service)
 	})
+}
+
+// bridge makes an interface that is up.
+func (b *bench) bridge(name string) {
+	b.Helper()
+	for _, args := range [][]string{{"ip", "link", "add", name, "type", "bridge"}, {"ip", "link", "set", name, "up"}} {
+		_, err := b.node.Run(b.Context(), args...)
+		check(b, err)
+	}
 }
 
 // An interface that comes late gets its address then, and FRR no configuration of one that is not there (F29).
@@ -120,10 +135,7 @@ func TestLabLateInterface(t *testing.T) {
 		if text := b.config(b.r.options.configurer("zebra")); strings.Contains(text, "anyc") {
 			t.Errorf("FRR was told of an interface that is not there:\n%s", text)
 		}
-		for _, args := range [][]string{{"ip", "link", "add", "anyc", "type", "bridge"}, {"ip", "link", "set", "anyc", "up"}} {
-			_, err := b.node.Run(t.Context(), args...)
-			check(t, err)
-		}
+		b.bridge("anyc")
 		b.apply(announce(lab.Service)...)
 		b.await(routers.Advertised, lab.Service)
 		b.apply(withdraw(lab.Service)...)
@@ -131,11 +143,12 @@ func TestLabLateInterface(t *testing.T) {
 	})
 }
 
-// A thousand static routes are one session, also with mgmtd, which takes them one after the other.
-func TestLabThousandStatic(t *testing.T) {
+// Many static routes are one session, also with mgmtd, which takes them one after the other. staticd itself
+// is slow with more of them: each command costs it what it has already (8.4.4: 80 ms with a thousand).
+func TestLabManyStatics(t *testing.T) {
 	everyRelease(t, func(t *testing.T, release lab.Release) {
 		b, _, core := bgpLabOf(t, release, Options{Method: MethodStatic, Protocol: ProtocolBGP, Timeout: 5 * time.Second})
-		ps := make([]netip.Prefix, 1000)
+		ps := make([]netip.Prefix, 100)
 		for i := range ps {
 			ps[i] = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 60, byte(i >> 8), byte(i)}), 32)
 		}
@@ -144,12 +157,12 @@ func TestLabThousandStatic(t *testing.T) {
 		applied := time.Since(start)
 		b.await(routers.Advertised, ps...)
 		t.Logf("announced in %v, seen in %v", applied, time.Since(start))
-		b.hops(core, ps[999], node1, true)
+		b.hops(core, ps[99], node1, true)
 		start = time.Now()
 		b.apply(withdraw(ps...)...)
 		applied = time.Since(start)
 		b.await(routers.Absent, ps...)
 		t.Logf("withdrawn in %v, seen in %v", applied, time.Since(start))
-		b.hops(core, ps[999], node1, false)
+		b.hops(core, ps[99], node1, false)
 	})
 }

@@ -2,6 +2,7 @@ package frr
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -81,36 +82,52 @@ func (w owner) change(ctx context.Context, iface string, cs []routers.Change) er
 		stages[o.Prefix] = o.Stage
 	}
 	stated := parseStated(text, iface)
-	q := session{daemon: w.daemon(), enter: []string{"configure terminal", "interface " + iface}}
+	enter := []string{"configure terminal", "interface " + iface}
+	lost, q := session{daemon: w.daemon(), enter: enter}, session{daemon: w.daemon(), enter: enter}
 	for _, want := range []routers.Want{routers.Withdrawn, routers.Announced} {
 		for _, c := range cs {
-			if c.Want == want {
-				q.commands = append(q.commands, ownedCommands(c, stated[c.Prefix], unread == nil, stages[c.Prefix])...)
+			if stage := stages[c.Prefix]; c.Want == want {
+				if stated[c.Prefix] && stage == routers.Absent {
+					lost.commands = append(lost.commands, remove(c.Prefix))
+				}
+				q.commands = append(q.commands, ownedCommands(c, stated[c.Prefix], unread == nil, stage)...)
 			}
 		}
 	}
-	return routers.Join(refused, unread, err, tell(ctx, w.talk, q))
+	return routers.Join(refused, unread, err, w.forget(ctx, lost), tell(ctx, w.talk, q))
 }
 
-// ownedCommands gives the commands of one change. A withdraw is asked for also when the configuration
-// cannot be read, but then nothing is taken over: what is not there would be announced by it.
+// forget has FRR forget addresses that were taken away behind its back. 10.3 takes them for there when told
+// of them again; 8.4.4 forgets them, and says that it refuses to.
+func (w owner) forget(ctx context.Context, lost session) error {
+	if err := tell(ctx, w.talk, lost); !errors.Is(err, routers.ErrRefused) {
+		return err
+	}
+	return nil
+}
+
+// remove takes an address from the interface.
+func remove(p netip.Prefix) string { return "no " + put(p) }
+
+// put has an address on the interface.
+func put(p netip.Prefix) string { return fmt.Sprintf("%s address %s", family(p), p) }
+
+// ownedCommands gives the commands of one change, beside those that forget. A withdraw is asked for also when
+// the configuration cannot be read, but then nothing is taken over: what is not there would be announced by
+// it.
 func ownedCommands(c routers.Change, stated, known bool, stage routers.Stage) []string {
-	add := fmt.Sprintf("%s address %s", family(c.Prefix), c.Prefix)
-	del := "no " + add
 	there := stage > routers.Absent
 	switch {
 	case c.Want == routers.Withdrawn && known && !stated && there: // FRR removes only what it has been told of
-		return []string{add, del}
-	case c.Want == routers.Withdrawn && known && !stated && stage == routers.Absent:
+		return []string{put(c.Prefix), remove(c.Prefix)}
+	case c.Want == routers.Withdrawn && known && stage == routers.Absent:
 		return nil
 	case c.Want == routers.Withdrawn:
-		return []string{del}
+		return []string{remove(c.Prefix)}
 	case !known, stated && there:
 		return nil
-	case stated && stage == routers.Absent: // taken away behind FRR's back: 10.3 takes it for there when told again
-		return []string{del, add}
 	}
-	return []string{add}
+	return []string{put(c.Prefix)}
 }
 
 // hosts leaves out what is not one address.

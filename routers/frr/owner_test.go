@@ -33,24 +33,27 @@ func TestOwnerChanges(t *testing.T) {
 			state string
 			k     *kernel
 			cs    []routers.Change
-			want  string
+			want  string // sessions, parted by |
 		}{
 			"announce":                 {"kernel-address", on(), announce(p4, p6), add + ", " + add6},
 			"announce again":           {"own-address", on(p4, p6), announce(p4, p6), ""},
 			"adopt":                    {"kernel-address", on(p4), announce(p4), add},
-			"taken away behind it":     {"own-address", on(p6), announce(p4, p6), "no " + add + ", " + add},
+			"taken away behind it":     {"own-address", on(p6), announce(p4, p6), "no " + add + "|" + add},
 			"withdraw":                 {"own-address", on(p4, p6), withdraw(p4, p6), "no " + add + ", no " + add6},
 			"withdraw what is nowhere": {"kernel-address", on(), withdraw(p4), ""},
 			"withdraw the kernel's":    {"kernel-address", on(p4), withdraw(p4), add + ", no " + add},
 			"withdraw what is stated":  {"own-address", on(p6), withdraw(p4), "no " + add},
+			"withdraw what is lost":    {"own-address", on(), withdraw(p4, p6), "no " + add + ", no " + add6},
 			"withdraws first":          {"own-address", on(p4), append(announce(s4), withdraw(p4)...), "no " + add + ", ip address 10.53.54.1/32"},
 		} {
 			t.Run(release+" "+name, func(t *testing.T) {
 				r := recording(t, release+"/"+configurers[release]+"-"+c.state)
 				err := r.router(Options{Owner: OwnerFRR, SocketDir: dir, Unpaced: true}).owned(c.k).Apply(t.Context(), c.cs)
 				var want []string
-				if c.want != "" {
-					want = []string{configurers[release] + ": configure terminal/interface lo: " + c.want}
+				for q := range strings.SplitSeq(c.want, "|") {
+					if q != "" {
+						want = append(want, configurers[release]+": configure terminal/interface lo: "+q)
+					}
 				}
 				if diff := cmp.Diff(want, r.asked()); diff != "" || err != nil {
 					t.Errorf("%v\n%s", err, diff)
@@ -90,6 +93,19 @@ func TestOwnerRefusals(t *testing.T) {
 	net := routers.Change{Prefix: p4n, Want: routers.Announced}
 	if err := r.router(o).owned(on()).Apply(t.Context(), []routers.Change{net}); !errors.Is(err, routers.ErrRefused) || len(r.changes) > 0 {
 		t.Errorf("a network: %v, asked %v", err, r.asked())
+	}
+}
+
+// What 8.4.4 answers when it forgets an address (status 13) is no refusal.
+func TestOwnerForgets(t *testing.T) {
+	r := recording(t, "zebra-own-address").refuse("zebra", "no ip address 10.53.53.53/32")
+	k := on()
+	if err := r.router(Options{Owner: OwnerFRR, SocketDir: t.TempDir(), Unpaced: true}).owned(k).Apply(t.Context(), announce(p4)); err != nil {
+		t.Error(err)
+	}
+	err := recording(t, "zebra-own-address").refuse("zebra", "ip address 10.53.53.53/32").router(Options{Owner: OwnerFRR, SocketDir: t.TempDir(), Unpaced: true}).owned(k).Apply(t.Context(), announce(p4))
+	if !errors.Is(err, routers.ErrRefused) {
+		t.Errorf("a refusal that counts: %v", err)
 	}
 }
 
