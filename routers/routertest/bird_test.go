@@ -76,7 +76,8 @@ func (n birdNode) foreigners(ctx context.Context, way lab.Way, ps []netip.Prefix
 		if err != nil {
 			return err
 		}
-		c = strings.NewReplacer("\treject;\n}\n", "\tif proto ~ \"foreign*\" then accept;\n\treject;\n}\n",
+		// Of a thousand addresses that come at once BIRD 3.1.8 misses some until it scans, by default once a minute.
+		c = strings.NewReplacer("protocol device { }", "protocol device { scan time 5; }", "\treject;\n}\n", "\tif proto ~ \"foreign*\" then accept;\n\treject;\n}\n",
 			"10.53.53.0/24+", "10.53.53.0/24+, 10.60.0.0/16+", "2001:db8:53::/64+", "2001:db8:53::/64+, 2001:db8:60::/64+").Replace(c)
 		for i, p := range ps {
 			channel := fmt.Sprintf(" ipv%d;", 4+2*i)

@@ -24,8 +24,10 @@ const (
 	soon  = 300 * time.Millisecond
 	// pause is between two readings.
 	pause = 10 * time.Millisecond
-	// bound is how long one call may take.
-	bound = 20 * time.Second
+	// bound is how long one call may take, also for a thousand prefixes, and little how long with a daemon
+	// that does not answer.
+	bound  = time.Minute
+	little = 10 * time.Second
 	// slow is a step that is worth a note.
 	slow = 3 * time.Second
 )
@@ -181,6 +183,7 @@ func (w *world) settle(want routers.Want, ps []netip.Prefix) {
 			refused = w.ask(cs)
 			next = time.Now().Add(again)
 			if refused != nil {
+				w.note("%s: %d of %d to be %s, not taken: %v", w.at, len(cs), len(ps), want, refused)
 				next = time.Now().Add(soon)
 			}
 		}
