@@ -10,6 +10,7 @@ import (
 
 	"vouch/routers"
 	"vouch/routers/bird"
+	"vouch/routers/bird/ctl"
 	"vouch/routers/bird/include"
 	"vouch/routers/frr"
 	"vouch/routers/lab"
@@ -25,7 +26,11 @@ type subject struct {
 func birds(r lab.Release, way lab.Way, o bird.Options) subject {
 	network := lab.AnycastOptions{BGP: true, Nodes: r, Way: way, NoUnbound: true}
 	if way >= lab.Switch { // as vouch leaves it for a service that is withdrawn
-		network.Files = map[string]string{lab.IncludeFile: string(include.Render(include.Format{Style: o.Style, Channels: true, ReturnType: r != lab.BIRDHost},
+		v := ctl.Version{Major: 2, Minor: 17}
+		if r == lab.BIRDHost {
+			v = ctl.Version{Major: 2}
+		}
+		network.Files = map[string]string{lab.IncludeFile: string(include.Render(include.Format{Style: o.Style, Version: v},
 			[]include.Entry{{Prefix: lab.Service, Want: routers.Withdrawn, Symbol: o.Symbol, Worse: o.Degraded.Symbol}}))}
 	}
 	return subject{fmt.Sprintf("%s, %s, bgp", r, way), network, func(nd *lab.AnycastNode) routers.Router {

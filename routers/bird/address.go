@@ -3,6 +3,7 @@ package bird
 import (
 	"context"
 	"net/netip"
+	"slices"
 
 	"vouch/routers"
 )
@@ -54,14 +55,14 @@ func (a byAddress) judge(kernel routers.Observation, s sight) routers.Observatio
 func (a byAddress) apply(ctx context.Context, cs []routers.Change) error {
 	var able []routers.Change
 	var refused []error
-	for _, c := range cs {
-		if c.Want == routers.Announced {
-			if _, err := a.daemons.of(ctx, c.Prefix).version(ctx); err != nil {
-				refused = append(refused, err)
-				continue
+	for _, part := range a.daemons.split(ctx, prefixesOf(cs)) {
+		mine := slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool { return !slices.Contains(part.prefixes, c.Prefix) })
+		if withdraws := withdrawsOf(mine); len(withdraws) < len(mine) {
+			if _, err := part.version(ctx); err != nil {
+				refused, mine = append(refused, err), withdraws
 			}
 		}
-		able = append(able, c)
+		able = append(able, mine...)
 	}
 	return routers.Join(routers.Join(refused...), a.change(ctx, a.options.Interface, able))
 }

@@ -88,6 +88,9 @@ func (r *Router) valid(c routers.Change) error {
 		return routers.Errorf(routers.ErrRefused, "%s: not a prefix in its usual form, such as 192.0.2.53/32", p)
 	case c.Want == routers.Degraded && !r.names.degradable(p):
 		return routers.Errorf(routers.ErrRefused, "%s: there is no degraded way: set [router.degraded], which method address cannot have", p)
+	case c.Want != routers.Withdrawn && r.names.rival(p) != "":
+		return routers.Errorf(routers.ErrRefused, "%s: services %q and %q have the same symbol in bird: give one of them a symbol of its own",
+			p, r.names.service(p), r.names.rival(p))
 	case c.Want != routers.Announced && c.Want != routers.Degraded && c.Want != routers.Withdrawn:
 		return routers.Errorf(routers.ErrRefused, "%s: no change is called %s", p, c.Want)
 	}
@@ -172,12 +175,37 @@ type names struct {
 	options Options
 	mu      sync.Mutex
 	labels  map[netip.Prefix]routers.Label
+	current map[netip.Prefix]routers.Label // without those that are named no more
 }
 
 func (n *names) set(labels map[netip.Prefix]routers.Label) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	maps.Copy(n.labels, labels)
+	n.current = maps.Clone(labels)
+}
+
+// service is whose a prefix is.
+func (n *names) service(p netip.Prefix) string { return n.known()[p].Service }
+
+// rival is another service whose name makes the same symbol as that of a prefix: "a-b" and "a_b" would be
+// announced and withdrawn together. What is named no more is nobody's rival.
+func (n *names) rival(p netip.Prefix) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	mine, ok := n.current[p]
+	if !ok || mine.Symbol != "" {
+		return ""
+	}
+	for _, other := range n.current {
+		for _, template := range []string{n.options.Symbol, n.options.Symbol6} {
+			if other.Service != mine.Service && other.Symbol == "" && template != expand(template, mine.Service) &&
+				expand(template, other.Service) == expand(template, mine.Service) {
+				return other.Service
+			}
+		}
+	}
+	return ""
 }
 
 // known gives all prefixes that have a label.

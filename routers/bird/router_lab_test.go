@@ -188,6 +188,9 @@ func (p *pair) settle(t *testing.T, want routers.Want) {
 	for _, q := range both {
 		waited := lab.Wait(ctx, "the core to agree", 20*time.Millisecond, func() (bool, error) {
 			has := p.coreHas(ctx, q)
+			if err := ctx.Err(); err != nil { // it has nothing to say
+				return false, err
+			}
 			there := strings.Contains(has, q.String())
 			// a MED is not looked for: of a static route's own BIRD sends none over eBGP
 			worse := strings.Contains(strings.ReplaceAll(has, " ", ""), "(65001,666)")

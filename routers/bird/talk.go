@@ -103,6 +103,9 @@ type part struct {
 	prefixes []netip.Prefix
 }
 
+// of is the same BIRD with other prefixes.
+func (p part) of(ps []netip.Prefix) part { return part{p.talker, ps} }
+
 // split parts the prefixes by the BIRD that has their family, each in the order given.
 func (d daemons) split(ctx context.Context, ps []netip.Prefix) []part {
 	main, six := part{talker: d.main}, part{}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 
+	"vouch/routers"
 	"vouch/routers/bird/ctl"
 	"vouch/routers/bird/include"
 )
@@ -20,9 +21,22 @@ type value struct {
 	detail string
 }
 
+// want is what BIRD was told; Keep where it was told nothing.
+func (v value) want() routers.Want {
+	switch {
+	case !v.known:
+		return routers.Keep
+	case v.normal:
+		return routers.Announced
+	case v.worse:
+		return routers.Degraded
+	}
+	return routers.Withdrawn
+}
+
 // values asks one BIRD for the definitions of its prefixes, each once.
 func (b byInclude) values(ctx context.Context, part part, values map[netip.Prefix]value) error {
-	if b.options.Style == StyleRoutes {
+	if b.options.Style == StyleRoutes || len(part.prefixes) == 0 {
 		return nil // the table shows them
 	}
 	var symbols []string

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"vouch/routers"
+	"vouch/routers/bird/ctl"
 )
 
 // The styles.
@@ -30,12 +31,23 @@ type Entry struct {
 	Worse  string // what it goes by when degraded; empty: the same, or there is no such way
 }
 
-// A Format says how a file is worded.
+// A Format says how a file is worded, and for which BIRD.
 type Format struct {
 	Style      string
-	Channels   bool // BIRD 2 and 3: a static protocol has a channel
-	ReturnType bool // BIRD 2.14 and later: a function says what it returns
+	Version    ctl.Version
 	Attributes Attributes
+}
+
+// channels: a static protocol has one; BIRD 1.6 has a daemon for each family instead.
+func (f Format) channels() bool { return f.Version.AtLeast(2, 0) }
+
+// returnType: a function says what it returns.
+func (f Format) returnType() bool { return f.Version.AtLeast(2, 14) }
+
+// A File is what a file was written for.
+type File struct {
+	Version ctl.Version // of the BIRD it was worded for
+	Entries []Entry
 }
 
 // Attributes are what a degraded route gets with style Routes.
@@ -49,7 +61,8 @@ type Attributes struct {
 const (
 	head  = "# Written by vouch, and written anew when a service changes. Do not edit it.\n"
 	state = "#vouch " // and a prefix, what it ought to be, and its symbols
-	end   = "end\n"   // instead: there are no more
+	bird  = "bird "   // instead, at first: and the version
+	end   = "end\n"   // instead, at last: there are no more
 )
 
 // Render gives the file for the entries. It is the same for the same entries, in whatever order.
@@ -57,7 +70,7 @@ func Render(f Format, es []Entry) []byte {
 	es = slices.Clone(es)
 	slices.SortFunc(es, func(a, b Entry) int { return a.Prefix.Compare(b.Prefix) })
 	var b bytes.Buffer
-	b.WriteString(head)
+	fmt.Fprintf(&b, "%s%s%s%s\n", head, state, bird, f.Version)
 	for _, e := range es {
 		fmt.Fprintf(&b, "%s%s %s %s %s\n", state, e.Prefix, e.Want, e.Symbol, cmp.Or(e.Worse, "-"))
 	}
@@ -129,7 +142,7 @@ func renderSets(es []Entry, write func(name string, ps []netip.Prefix)) {
 // set is a set of prefixes. BIRD 1.6 takes no empty one: there it holds an address that no host has, of the
 // family that like has.
 func set(f Format, ps []netip.Prefix, like netip.Prefix) string {
-	if !f.Channels && len(ps) == 0 {
+	if !f.channels() && len(ps) == 0 {
 		ps = []netip.Prefix{netip.PrefixFrom(like.Addr(), 0).Masked()}
 		ps[0] = netip.PrefixFrom(ps[0].Addr(), like.Addr().BitLen())
 	}
@@ -164,7 +177,7 @@ func renderFunction(b *bytes.Buffer, f Format, name string, ps []netip.Prefix, e
 		v4   bool
 		ps   []netip.Prefix
 	}{{SetOf(name, true), true, v4}, {SetOf(name, false), false, v6}} {
-		if !f.Channels && s.v4 != es[0].Prefix.Addr().Is4() {
+		if !f.channels() && s.v4 != es[0].Prefix.Addr().Is4() {
 			continue // BIRD 1.6 knows one family
 		}
 		fmt.Fprintf(b, "define %s = %s;\n", s.name, set(f, s.ps, es[0].Prefix))
@@ -176,7 +189,7 @@ func renderFunction(b *bytes.Buffer, f Format, name string, ps []netip.Prefix, e
 		in = []string{"false"}
 	}
 	result := ""
-	if f.ReturnType {
+	if f.returnType() {
 		result = " -> bool"
 	}
 	fmt.Fprintf(b, "function %s()%s\n{\n\treturn %s;\n}\n", name, result, strings.Join(in, " || "))
@@ -192,15 +205,15 @@ func renderRoutes(b *bytes.Buffer, f Format, es []Entry) {
 		case routers.Announced:
 			routes[e.Symbol] = append(routes[e.Symbol], line+";")
 		case routers.Degraded:
-			routes[e.Symbol] = append(routes[e.Symbol], line+" { "+f.Attributes.text(f.Channels)+" };")
+			routes[e.Symbol] = append(routes[e.Symbol], line+" { "+f.Attributes.text(f.channels())+" };")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v4)) {
 		fmt.Fprintf(b, "protocol static %s {\n", name)
 		switch {
-		case f.Channels && v4[name]:
+		case f.channels() && v4[name]:
 			b.WriteString("\tipv4;\n")
-		case f.Channels:
+		case f.channels():
 			b.WriteString("\tipv6;\n")
 		}
 		for _, r := range routes[name] {
@@ -238,35 +251,51 @@ func (a Attributes) text(path bool) string {
 // Ours says whether a file was written by vouch.
 func Ours(text []byte) bool { return bytes.HasPrefix(text, []byte(head)) }
 
-// Parse reads the entries that a file was written for. Its error names the line.
-func Parse(text []byte) ([]Entry, error) {
+// Parse reads what a file was written for. Its error names the line, and what stood before it is given
+// beside it.
+func Parse(text []byte) (File, error) {
 	if !Ours(text) {
-		return nil, fmt.Errorf("it does not begin with %q", strings.TrimSpace(head))
+		return File{}, fmt.Errorf("it does not begin with %q", strings.TrimSpace(head))
 	}
-	var es []Entry
+	var f File
 	n := 0
 	for line := range strings.Lines(string(text)) {
 		n++
 		rest, ok := strings.CutPrefix(line, state)
+		if rest == end {
+			return f, nil
+		}
 		if !ok {
 			continue
 		}
-		if rest == end {
-			return es, nil
+		if err := f.add(rest); err != nil {
+			return f, fmt.Errorf("line %d: %w", n, err)
 		}
-		f := strings.Fields(rest)
-		if len(f) != 4 {
-			return nil, fmt.Errorf("line %d: %q is cut short", n, strings.TrimSpace(line))
-		}
-		e := Entry{Symbol: f[2], Worse: strings.TrimPrefix(f[3], "-")}
-		var err error
-		if e.Prefix, err = netip.ParsePrefix(f[0]); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
-		}
-		if err := e.Want.UnmarshalText([]byte(f[1])); err != nil || e.Want == routers.Keep {
-			return nil, fmt.Errorf("line %d: %q is none of withdrawn, degraded and announced", n, f[1])
-		}
-		es = append(es, e)
 	}
-	return nil, fmt.Errorf("line %d: it ends before %q", n, strings.TrimSpace(state+end))
+	return f, fmt.Errorf("line %d: it ends before %q", n, strings.TrimSpace(state+end))
+}
+
+// add takes in what one line says.
+func (f *File) add(line string) error {
+	if version, ok := strings.CutPrefix(line, bird); ok {
+		v := &f.Version
+		if _, err := fmt.Sscanf(version, "%d.%d.%d\n", &v.Major, &v.Minor, &v.Patch); err != nil {
+			return fmt.Errorf("%q is no version of bird", strings.TrimSpace(version))
+		}
+		return nil
+	}
+	words := strings.Fields(line)
+	if len(words) != 4 || !strings.HasSuffix(line, "\n") {
+		return fmt.Errorf("%q is cut short", strings.TrimSpace(line))
+	}
+	e := Entry{Symbol: words[2], Worse: strings.TrimPrefix(words[3], "-")}
+	var err error
+	if e.Prefix, err = netip.ParsePrefix(words[0]); err != nil {
+		return err
+	}
+	if err := e.Want.UnmarshalText([]byte(words[1])); err != nil || e.Want == routers.Keep {
+		return fmt.Errorf("%q is none of withdrawn, degraded and announced", words[1])
+	}
+	f.Entries = append(f.Entries, e)
+	return nil
 }
