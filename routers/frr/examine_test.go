@@ -33,6 +33,8 @@ const (
 	objectsOn  = "warn zebra: installs its routes with kernel nexthop objects: when somebody deletes these, as systemd-networkd does, the kernel loses the routes and zebra does not put them back > put `no zebra nexthop kernel enable` into frr.conf and restart FRR; have a check of type route"
 	objectsOff = "ok zebra: installs its routes without nexthop objects, so that nobody who deletes these takes them out of the kernel"
 	checkOn    = "ok bgp network import-check: on: a network statement needs a route of the very prefix in the table, such as its address on lo"
+	covered4   = "ok ospfd: covers the prefixes on lo"
+	covered6   = "ok ospf6d: covers the prefixes on lo"
 	idle       = "warn neighbor 10.0.1.9: the session is not established: Active"
 )
 
@@ -41,10 +43,8 @@ func TestExamine(t *testing.T) {
 	network := Options{Method: MethodNetwork}
 	cost := Options{Degraded: Degraded{Cost: 5}}
 	static := Options{Method: MethodStatic, Degraded: Degraded{Tag: 66}}
-	area := func(daemon string) string { return fmt.Sprintf("ok %s: covers the prefixes on lo", daemon) }
 	for release, dir := range releases(t) {
 		who := "ok frr " + release + ": zebra, %s have a part in announcing"
-		configs := plain(release)
 		redistribute := map[string]string{"8.4.4": "ospfd-redistribute", "10.3": "10.3/ospfd-external"}[release]
 		daemon := map[string]string{"8.4.4": "staticd", "10.3": "mgmtd"}[release]
 		for name, c := range map[string]struct {
@@ -66,16 +66,16 @@ func TestExamine(t *testing.T) {
 			"address by bgp": {Options{Protocol: ProtocolBGP}, []netip.Prefix{p4, s4}, []string{"bgpd-peers"}, []string{fmt.Sprintf(who, "bgpd"), objectsOn, checkOn,
 				"fail bgpd: nothing takes 10.53.54.1/32 from the interface into BGP > configure a network statement for each, or `redistribute connected`, or use method network",
 				"ok neighbor 10.0.1.1: established, ipv4 without an outbound filter", idle}},
-			"ospf": {cost, []netip.Prefix{p4, p6}, configs, []string{fmt.Sprintf(who, "ospfd, ospf6d"), objectsOn, area("ospfd"), area("ospf6d")}},
-			"own costs": {cost, []netip.Prefix{p4, p6}, []string{"ospfd-own-cost", "ospf6d-own-cost"}, []string{fmt.Sprintf(who, "ospfd, ospf6d"), objectsOn, area("ospfd"),
-				"warn ospfd: the cost 5 of a degraded prefix is not worse than that of lo itself, 7 > set a higher cost in [router.degraded]", area("ospf6d"),
+			"ospf": {cost, []netip.Prefix{p4, p6}, plain(release), []string{fmt.Sprintf(who, "ospfd, ospf6d"), objectsOn, covered4, covered6}},
+			"own costs": {cost, []netip.Prefix{p4, p6}, []string{"ospfd-own-cost", "ospf6d-own-cost"}, []string{fmt.Sprintf(who, "ospfd, ospf6d"), objectsOn, covered4,
+				"warn ospfd: the cost 5 of a degraded prefix is not worse than that of lo itself, 7 > set a higher cost in [router.degraded]", covered6,
 				"warn ospf6d: lo has a cost of its own, 7, which is not overwritten: IPv6 prefixes cannot be degraded > remove `ipv6 ospf6 cost`, or use another interface"}},
-			"no area": {Options{Interface: "dummy0"}, []netip.Prefix{p4, p6}, configs, []string{fmt.Sprintf(who, "ospfd, ospf6d"), objectsOn,
+			"no area": {Options{Interface: "dummy0"}, []netip.Prefix{p4, p6}, plain(release), []string{fmt.Sprintf(who, "ospfd, ospf6d"), objectsOn,
 				"fail ospfd: no area covers 10.53.53.53/32 on dummy0: not announced > configure `interface dummy0` with `ip ospf area 0`",
 				"fail ospf6d: no area covers 2001:db8:53::53/128 on dummy0: not announced > configure `interface dummy0` with `ipv6 ospf6 area 0`"}},
 			"static": {static, []netip.Prefix{s4}, []string{redistribute}, []string{fmt.Sprintf(who, daemon+", ospfd"), objectsOn,
 				"warn ospfd: redistributes static routes without a route-map, so that the tag 66 of a degraded one makes it no worse > configure `redistribute static route-map NAME`, with an entry that has `match tag 66`"}},
-			"static, not redistributed": {static, []netip.Prefix{s4}, configs, []string{fmt.Sprintf(who, daemon+", ospfd"), objectsOn,
+			"static, not redistributed": {static, []netip.Prefix{s4}, plain(release), []string{fmt.Sprintf(who, daemon+", ospfd"), objectsOn,
 				"fail ospfd: does not redistribute static routes, so that none is announced > configure `redistribute static`"}},
 			"static by bgp": {Options{Method: MethodStatic, Protocol: ProtocolBGP}, []netip.Prefix{s4}, []string{"bgpd-peers"}, []string{fmt.Sprintf(who, daemon+", bgpd"), objectsOn,
 				"fail bgpd: does not redistribute static routes, so that none is announced > configure `redistribute static`",

@@ -35,9 +35,19 @@ func (b *bench) observe(ps ...netip.Prefix) (os []routers.Observation, err error
 	return os, err
 }
 
+// apply makes the changes, again while FRR is busy: mgmtd may still commit what the lab loaded.
 func (b *bench) apply(cs ...routers.Change) {
 	b.Helper()
-	if err := b.node.Do(func() error { return b.r.Apply(b.Context(), cs) }); err != nil {
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	err := lab.Wait(ctx, "FRR to take changes", 50*time.Millisecond, func() (bool, error) {
+		err := b.node.Do(func() error { return b.r.Apply(ctx, cs) })
+		if err != nil && !errors.Is(err, routers.ErrBusy) {
+			cancel()
+		}
+		return err == nil, err
+	})
+	if err != nil {
 		b.Fatal(err)
 	}
 }

@@ -83,7 +83,8 @@ func (w owner) change(ctx context.Context, iface string, cs []routers.Change) er
 	}
 	stated := parseStated(text, iface)
 	enter := []string{"configure terminal", "interface " + iface}
-	lost, q := session{daemon: w.daemon(), enter: enter}, session{daemon: w.daemon(), enter: enter}
+	lost := session{daemon: w.daemon(), enter: enter, bulk: true}
+	q := lost
 	for _, want := range []routers.Want{routers.Withdrawn, routers.Announced} {
 		for _, c := range cs {
 			if stage := stages[c.Prefix]; c.Want == want {
@@ -107,10 +108,10 @@ func (w owner) forget(ctx context.Context, lost session) error {
 }
 
 // remove takes an address from the interface.
-func remove(p netip.Prefix) string { return "no " + put(p) }
+func remove(p netip.Prefix) string { return "no " + place(p) }
 
-// put has an address on the interface.
-func put(p netip.Prefix) string { return fmt.Sprintf("%s address %s", family(p), p) }
+// place has an address on the interface.
+func place(p netip.Prefix) string { return fmt.Sprintf("%s address %s", family(p), p) }
 
 // ownedCommands gives the commands of one change, beside those that forget. A withdraw is asked for also when
 // the configuration cannot be read, but then nothing is taken over: what is not there would be announced by
@@ -119,7 +120,7 @@ func ownedCommands(c routers.Change, stated, known bool, stage routers.Stage) []
 	there := stage > routers.Absent
 	switch {
 	case c.Want == routers.Withdrawn && known && !stated && there: // FRR removes only what it has been told of
-		return []string{put(c.Prefix), remove(c.Prefix)}
+		return []string{place(c.Prefix), remove(c.Prefix)}
 	case c.Want == routers.Withdrawn && known && stage == routers.Absent:
 		return nil
 	case c.Want == routers.Withdrawn:
@@ -127,7 +128,7 @@ func ownedCommands(c routers.Change, stated, known bool, stage routers.Stage) []
 	case !known, stated && there:
 		return nil
 	}
-	return []string{put(c.Prefix)}
+	return []string{place(c.Prefix)}
 }
 
 // hosts leaves out what is not one address.

@@ -146,6 +146,7 @@ type kernel struct {
 	changes [][]routers.Change
 	without string // the daemon that has no socket
 	gone    bool   // the interface does not exist
+	stuck   bool   // what it is told changes nothing
 }
 
 func (k *kernel) observe(_ context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error) {
@@ -163,7 +164,7 @@ func (k *kernel) observe(_ context.Context, iface string, ps []netip.Prefix) ([]
 }
 
 func (k *kernel) change(_ context.Context, _ string, cs []routers.Change) error {
-	if len(cs) == 0 {
+	if len(cs) == 0 || k.stuck {
 		return nil
 	}
 	k.changes = append(k.changes, cs)

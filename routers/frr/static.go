@@ -227,7 +227,7 @@ func (s static) withdraw(ctx context.Context, cs []routers.Change) error {
 		}
 		able = append(able, c)
 	}
-	return routers.Join(refused, unread, s.paced(ctx, able, able))
+	return routers.Join(refused, unread, s.paced(ctx, able, able), s.clear(ctx, able))
 }
 
 // paced makes the changes. Those of changing replace an LSA; while that is too young for OSPF to carry
@@ -247,7 +247,7 @@ func (s static) paced(ctx context.Context, cs, changing []routers.Change) error 
 // tell gives the daemon a command for each change. A route entered with another tag, or none, takes the
 // place of the one before (8.4.4, 10.3).
 func (s static) tell(ctx context.Context, cs []routers.Change) error {
-	q := session{daemon: s.daemon(), enter: []string{"configure terminal"}}
+	q := session{daemon: s.daemon(), enter: []string{"configure terminal"}, bulk: true}
 	for _, c := range cs {
 		command := fmt.Sprintf("%s route %s blackhole", family(c.Prefix), c.Prefix)
 		switch c.Want {

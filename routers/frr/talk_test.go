@@ -1,8 +1,10 @@
 package frr
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -149,7 +151,7 @@ func TestConverse(t *testing.T) {
 		done <- string(buf[:n+more])
 	}()
 	c := vty.New(ours, time.Second)
-	_, err := converse(t.Context(), c, session{"bgpd", []string{"configure terminal", "router bgp"}, []string{"network 10.0.0.1/32"}})
+	_, err := converse(t.Context(), c, session{"bgpd", []string{"configure terminal", "router bgp"}, []string{"network 10.0.0.1/32"}, false})
 	c.Close()
 	if sent := <-done; sent != "enable\x00configure terminal\x00router bgp\x00" {
 		t.Errorf("sent %q", sent)
@@ -179,11 +181,62 @@ func TestOneByOne(t *testing.T) {
 		}
 	}()
 	c := vty.New(ours, time.Second)
-	replies, err := converse(t.Context(), c, session{"mgmtd", []string{"configure terminal"}, []string{"ip route 10.0.0.1/32 blackhole", "ip route 10.0.0.2/32 blackhole", "ip route 10.0.0.3/32 blackhole"}})
+	replies, err := converse(t.Context(), c, session{"mgmtd", []string{"configure terminal"}, []string{"ip route 10.0.0.1/32 blackhole", "ip route 10.0.0.2/32 blackhole", "ip route 10.0.0.3/32 blackhole"}, false})
 	c.Close()
 	want := []string{"enable\x00configure terminal\x00", "ip route 10.0.0.1/32 blackhole\x00", "ip route 10.0.0.2/32 blackhole\x00", "ip route 10.0.0.3/32 blackhole\x00"}
 	if sent := <-done; err != nil || len(replies) != 3 || !slices.Equal(sent, want) {
 		t.Errorf("%v, %d replies, sent %q", err, len(replies), sent)
+	}
+}
+
+// Many commands are committed together; when some are refused each is put for itself.
+func TestInBulk(t *testing.T) {
+	many := make([]string, 150)
+	for i := range many {
+		many[i] = fmt.Sprintf("ip route 10.0.0.%d/32 blackhole", i)
+	}
+	for name, c := range map[string]struct {
+		daemon, refused string
+		want            []string // what is sent beside the commands
+		sent            int      // commands
+		class           error
+	}{
+		"staticd": {"staticd", "", slices.Repeat([]string{"enable", "configure terminal", "XFRR_start_configuration", "XFRR_end_configuration", "end"}, 2), 150, nil},
+		"mgmtd":   {"mgmtd", "", slices.Repeat([]string{"enable", "configure terminal file-lock", "XFRR_start_configuration", "XFRR_end_configuration", "end"}, 2), 150, nil},
+		"refused": {"staticd", "XFRR_end_configuration", []string{"enable", "configure terminal", "XFRR_start_configuration", "XFRR_end_configuration", "end", "end", "enable", "configure terminal"}, 250, nil},
+		"locked":  {"mgmtd", "configure terminal file-lock", []string{"enable", "configure terminal file-lock", "XFRR_start_configuration"}, 0, routers.ErrBusy},
+	} {
+		ours, daemon := net.Pipe()
+		done := make(chan []string)
+		go func() {
+			var sent []string
+			in := bufio.NewReaderSize(daemon, 64<<10)
+			for {
+				command, err := in.ReadString(0)
+				if err != nil {
+					done <- sent
+					return
+				}
+				command = strings.TrimSuffix(command, "\x00")
+				sent = append(sent, command)
+				answer := "\x00\x00\x00\x00"
+				if command == c.refused {
+					answer = "locked by another session\x00\x00\x00\x0d"
+					if c.class == nil {
+						answer = "no\x00\x00\x00\x0d"
+					}
+				}
+				_, _ = daemon.Write([]byte(answer))
+			}
+		}()
+		conn := vty.New(ours, time.Second)
+		replies, err := converse(t.Context(), conn, session{c.daemon, []string{"configure terminal"}, many, true})
+		conn.Close()
+		sent := <-done
+		rest := slices.DeleteFunc(slices.Clone(sent), func(s string) bool { return strings.HasPrefix(s, "ip route") })
+		if !errors.Is(err, c.class) || err == nil && len(replies) != len(many) || !slices.Equal(rest, c.want) || len(sent)-len(rest) != c.sent {
+			t.Errorf("%s: %v, %d replies, %d commands, %q", name, err, len(replies), len(sent)-len(rest), rest)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func byCommand(o Options) talker {
 		}
 		var replies []vty.Reply
 		for len(replies) < len(s.commands) {
-			rest := session{s.daemon, s.enter, s.commands[len(replies):]}
+			rest := session{daemon: s.daemon, enter: s.enter, commands: s.commands[len(replies):]}
 			got, err := runVtysh(ctx, o, rest)
 			if err != nil {
 				return nil, err

@@ -215,3 +215,37 @@ func TestDegradeStatic(t *testing.T) {
 		}
 	}
 }
+
+// While an address is still there its cost stays: without it that would be announced better.
+func TestCostStaysWithAddress(t *testing.T) {
+	for _, release := range releasesOf {
+		k := on(p4, p6)
+		k.stuck = true
+		r := recording(t, both(release, "degraded")...)
+		if err := r.router(Options{Degraded: Degraded{Cost: 500}, Unpaced: true}).with(k).Apply(t.Context(), withdraw(p4, p6)); err != nil || len(r.changes) > 0 {
+			t.Errorf("%s: %v, asked %v", release, err, r.asked())
+		}
+	}
+}
+
+// What is there in the other way is still to be changed, and met by no answer.
+func TestOtherWay(t *testing.T) {
+	for _, c := range []struct {
+		want    routers.Want
+		o       routers.Observation
+		pending bool
+	}{
+		{routers.Announced, routers.Observation{Stage: routers.Selected}, false},
+		{routers.Announced, routers.Observation{Stage: routers.Selected, Degraded: true}, true},
+		{routers.Degraded, routers.Observation{Stage: routers.Selected}, true},
+		{routers.Degraded, routers.Observation{Stage: routers.Selected, Degraded: true}, false},
+		{routers.Degraded, routers.Observation{Stage: routers.Absent, Degraded: true}, true},
+		{routers.Withdrawn, routers.Observation{Stage: routers.Selected, Degraded: true}, true},
+		{routers.Withdrawn, routers.Observation{Stage: routers.Absent}, false},
+	} {
+		change := routers.Change{Prefix: p4, Want: c.want}
+		if got := len(pending([]routers.Change{change}, []routers.Observation{c.o})) > 0; got != c.pending || met(c.want, c.o) == c.pending {
+			t.Errorf("%s, %+v: pending %v, met %v", c.want, c.o, got, met(c.want, c.o))
+		}
+	}
+}
