@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"vouch/routers"
@@ -37,6 +38,11 @@ func lookFRR(ctx context.Context, o Options, heard listening) Found {
 	paths := frrSockets(o)
 	sockets, versions := make([]Socket, len(paths)), make([]string, len(paths))
 	abreast(len(paths), func(i int) {
+		if err := vty.Loading(filepath.Dir(paths[i]), frrDaemons[i]); err != nil {
+			sockets[i] = stat(paths[i])
+			sockets[i].State, sockets[i].Problem, sockets[i].WayOut = Silent, "not asked: "+err.Error(), "wait"
+			return
+		}
 		sockets[i], versions[i] = probe(ctx, paths[i], heard, "enable "+frrDaemons[i]+" in /etc/frr/daemons, and start frr", askVty)
 	})
 	runs := map[string]bool{}

@@ -227,7 +227,11 @@ func (s static) withdraw(ctx context.Context, cs []routers.Change) error {
 		}
 		able = append(able, c)
 	}
-	return routers.Join(refused, unread, s.paced(ctx, able, able), s.clear(ctx, able))
+	err := routers.Join(refused, unread, s.paced(ctx, able, able))
+	if unread != nil || ctx.Err() != nil {
+		return err
+	}
+	return routers.Join(err, s.clear(ctx, able, stated))
 }
 
 // paced makes the changes. Those of changing replace an LSA; while that is too young for OSPF to carry

@@ -22,6 +22,9 @@ const perCommand = 10 * time.Millisecond
 // all, and hangs for ever when any of them does.
 func byCommand(o Options) talker {
 	return func(ctx context.Context, s session) ([]vty.Reply, error) {
+		if err := vty.Loading(o.SocketDir, s.daemon); err != nil {
+			return nil, err
+		}
 		for _, c := range slices.Concat(s.enter, s.commands) {
 			if err := vty.Check(c); err != nil {
 				return nil, err

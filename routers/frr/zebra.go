@@ -13,7 +13,6 @@ type route struct {
 	Protocol string    `json:"protocol"`
 	Selected bool      `json:"selected"`
 	Distance int       `json:"distance"`
-	Metric   int       `json:"metric"`
 	Tag      uint32    `json:"tag"`
 	Nexthops []nexthop `json:"nexthops"`
 }

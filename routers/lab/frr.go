@@ -178,10 +178,13 @@ func (f *FRR) vtysh() []string {
 	return f.command(f.release.client, "--vty_socket", f.dir, "--config_dir", f.dir)
 }
 
-// load sends frr.conf to the daemons.
+// load sends frr.conf to the daemons. Then mgmtd's socket is made to look old: while it is young nobody who
+// knows FRR 10 opens a session there, as mgmtd may lose what it is loading.
 func (f *FRR) load(ctx context.Context, args ...string) error {
-	_, err := f.node.Run(ctx, append(append(f.vtysh(), "-b"), args...)...)
-	return err
+	if _, err := f.node.Run(ctx, append(append(f.vtysh(), "-b"), args...)...); err != nil || !f.release.has(mgmtd) {
+		return err
+	}
+	return os.Chtimes(f.path(mgmtd+".vty"), time.Time{}, time.Now().Add(-time.Hour))
 }
 
 func (f *FRR) proc(daemon string) (*Proc, error) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -200,5 +202,18 @@ func TestListening(t *testing.T) {
 `
 	if diff := cmp.Diff(map[string]bool{"/run/vlab/a/frr/zebra.vty": true}, listening(text)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestLogsOfDaemonsAreShown(t *testing.T) {
+	n := &Net{dir: t.TempDir()}
+	for path, text := range map[string]string{"a/bird.log": "what BIRD said\n", "a/frr/bgpd.log": "what bgpd said\n", "b/frr/frr.conf": "no log\n"} {
+		path = filepath.Join(n.dir, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := n.logs(), "--- a/bird.log\nwhat BIRD said\n--- a/frr/bgpd.log\nwhat bgpd said\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -65,11 +65,17 @@ func hang(w *world) {
 	})
 	w.step("withdrawn when it goes on")
 	w.settle(routers.Withdrawn, w.One)
+	w.stays(routers.Withdrawn, w.One)
+	w.settle(routers.Announced, w.One)
+}
+
+// lateAnnounce has the daemon take up an announce when it is to be withdrawn already.
+func lateAnnounce(w *world) {
 	w.hung(func() {
 		w.step("announced while it hangs")
 		w.tried(routers.Announced, w.One)
 	})
-	w.step("withdrawn after that")
+	w.step("withdrawn when it goes on")
 	w.settle(routers.Withdrawn, w.One)
 	w.stays(routers.Withdrawn, w.One)
 	w.settle(routers.Announced, w.One)
@@ -190,6 +196,8 @@ func kill(w *world) {
 		return
 	}
 	w.do(start)
+	w.settle(routers.Withdrawn, w.One)
+	w.core(true, w.Foreign) // by then the neighbours have given back what they knew of it
 	w.settle(routers.Withdrawn, w.One)
 	w.stays(routers.Withdrawn, w.One)
 	w.settle(routers.Announced, w.One)

@@ -126,6 +126,10 @@ func without(s *routertest.Subject, why string, scenarios ...string) {
 	s.Without = all
 }
 
+// aborts: zebra 8.4.4 ends with "process_subq_route(): assertion (dest) failed" when an address has gone again
+// before it came to look at it.
+const aborts = "zebra 8.4.4 aborts when an address has come and gone before it looks"
+
 func frrOSPF(t *testing.T, r lab.Release) []*routertest.Subject {
 	l := lab.OpenAnycast(t, lab.AnycastOptions{
 		IPv6: true, NoUnbound: true, NoMinArrival: true, Nodes: r, Daemons: []string{"staticd"}, CoreConfig: coreFRR,
@@ -156,13 +160,16 @@ ipv6 route 2001:db8:54::99/128 blackhole
 	alone.Name, alone.Router, alone.Worse = "kernel", kernel.New("lo"), nil
 	without(&alone, "an interface has no worse way", "degrade")
 	without(&alone, "nothing is spoken to but the kernel", "steady", "cut reading", "cut change")
-	without(&alone, "there is no daemon", "hang", "restart", "kill")
+	without(&alone, "there is no daemon", "hang", "late announce", "restart", "kill")
 
 	address := f.subject(common, r.String()+" address ospf", frr.Options{Unpaced: true, Degraded: cost})
 	owned := f.subject(common, r.String()+" address ospf, owned by frr", frr.Options{Owner: frr.OwnerFRR, Unpaced: true, Degraded: cost})
 	owned.Undo, owned.Redo, owned.Refuse = f.configure(onLo("no ")), f.configure(onLo("")), nil
 	without(owned, "FRR takes every address; what became of it is read", "refused")
 
+	if r == lab.FRRHost {
+		without(address, aborts, "late announce")
+	}
 	static := f.subject(common, r.String()+" static ospf", frr.Options{Method: frr.MethodStatic, Unpaced: true, Degraded: frr.Degraded{Tag: 666}})
 	static.One, static.Two, static.Foreign, static.Many = inRange(54, 1), inRange(54, 2), inRange(54, 99), many(fewLSAs, fewLSAs/2)
 	static.Undo, static.Redo, static.Refuse = f.configure(blackhole("no ")), f.configure(blackhole("")), f.anothersRoute(static.Two[0])
@@ -208,12 +215,15 @@ ipv6 route 2001:db8:55::99/128 blackhole
 
 	address := f.subject(common, r.String()+" address bgp", frr.Options{Protocol: frr.ProtocolBGP})
 	without(address, "the method has no worse way with BGP", "degrade")
+	if r == lab.FRRHost {
+		without(address, aborts, "late announce")
+	}
 
 	common.Worse = worseBGP(l.CoreFRR)
 	network := f.subject(common, r.String()+" network bgp", frr.Options{Method: frr.MethodNetwork, Degraded: frr.Degraded{RouteMap: "WORSE"}})
 	network.One, network.Two, network.Foreign = inRange(54, 1), inRange(54, 2), inRange(54, 99)
 	network.Undo, network.Redo, network.Refuse = f.configure(state("no ")), f.configure(state("")), f.noRouteMap(network.Two[0])
-	network.Thorough = true
+	network.Thorough = own(r)
 
 	static := f.subject(common, r.String()+" static bgp", frr.Options{Method: frr.MethodStatic, Protocol: frr.ProtocolBGP, Degraded: frr.Degraded{Tag: 666}})
 	static.One, static.Two, static.Foreign = inRange(55, 1), inRange(55, 2), inRange(55, 99)
@@ -226,6 +236,9 @@ ipv6 route 2001:db8:55::99/128 blackhole
 	auto.Wire = &routertest.Wire{Reading: readingFRR, Sockets: auto.Wire.Sockets, Through: func(dir string) routers.Router {
 		return detect.New(among(frr.Options{SocketDir: dir}, none, none))
 	}}
+	if !own(r) {
+		return []*routertest.Subject{address, network, static}
+	}
 	return []*routertest.Subject{address, network, static, &auto}
 }
 

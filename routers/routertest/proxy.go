@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 )
 
 // A Proxy stands between a driver and the unix sockets of a daemon. It hears what the driver asks, and
@@ -43,6 +44,9 @@ func NewProxy(dir string, end byte, sockets ...string) (*Proxy, error) {
 			return nil, errors.Join(fmt.Errorf("routertest: %w", err), p.Close())
 		}
 		p.listeners = append(p.listeners, l)
+		if info, err := os.Stat(s); err == nil { // a socket's age tells for how long a daemon has run
+			_ = os.Chtimes(path, time.Time{}, info.ModTime())
+		}
 		p.done.Go(func() { p.accept(l, s) })
 	}
 	return p, nil
@@ -74,7 +78,7 @@ func (p *Proxy) Cut(n int, stays bool) {
 	p.passed, p.cut, p.stays, p.dead = 0, n, stays, false
 }
 
-// Mend takes the last Cut back, and says whether a reply was cut.
+// Mend takes the last Cut back, and says whether a reply was cut, or the daemon could not be reached.
 func (p *Proxy) Mend() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,8 +120,17 @@ func (p *Proxy) serve(client net.Conn, socket string) {
 		return
 	}
 	defer p.forget(client)
+	p.mu.Lock()
+	p.dials++
+	p.mu.Unlock()
 	daemon, err := net.Dial("unix", socket)
-	if err != nil || !p.add(daemon) {
+	if err != nil { // it is away, or its queue is full
+		p.mu.Lock()
+		p.dead = true
+		p.mu.Unlock()
+		return
+	}
+	if !p.add(daemon) {
 		return
 	}
 	defer p.forget(daemon)
@@ -193,7 +206,6 @@ func (p *Proxy) add(c net.Conn) bool {
 		return false
 	}
 	p.conns[c] = true
-	p.dials++
 	return true
 }
 

@@ -34,6 +34,7 @@ var scenarios = []scenario{
 	{name: "cut reading", run: cutReading, needs: wired},
 	{name: "cut change", run: cutChange, needs: wired},
 	{name: "hang", run: hang, needs: hasDaemon, disturbs: true},
+	{name: "late announce", run: lateAnnounce, needs: hasDaemon, disturbs: true},
 	{name: "many", run: many, needs: func(s *Subject) bool { return len(s.Many) > 0 }},
 	{name: "restart", run: restart, needs: hasDaemon, disturbs: true},
 	{name: "kill", run: kill, needs: hasDaemon, disturbs: true},

@@ -11,7 +11,7 @@ import (
 // How many of a reply's boundaries are cut at, about, where it is not all of them.
 const (
 	often = 150
-	few   = 20 // where each costs much
+	few   = 10 // where each costs much
 )
 
 // through plays with a driver that speaks to the daemon through a proxy. What it leaves announced stays

@@ -20,8 +20,12 @@ func Path(dir, daemon string) string { return filepath.Join(dir, daemon+suffix) 
 
 // Dial connects to a daemon's socket. Its errors are of class routers.ErrUnavailable and of the
 // system's (syscall.ENOENT, ECONNREFUSED, EACCES, EAGAIN), and name the way out. The caller bounds it
-// by ctx, though connecting to a unix socket never waits.
+// by ctx, though connecting to a unix socket never waits. A daemon that is still loading is left alone, see
+// Loading.
 func Dial(ctx context.Context, dir, daemon string) (net.Conn, error) {
+	if err := Loading(dir, daemon); err != nil {
+		return nil, err
+	}
 	var d net.Dialer
 	path := Path(dir, daemon)
 	conn, err := d.DialContext(ctx, "unix", path)
