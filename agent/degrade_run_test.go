@@ -60,8 +60,8 @@ read = ["%[1]s/route"]
 verify_interval = "200ms"
 [service.resolver]
 prefixes = ["10.53.53.53/32"]
-interval = "100ms"
-fast = "50ms"
+interval = "500ms"
+fast = "500ms"
 [service.resolver.check.works]
 type = "exec"
 command = ["true"]
