@@ -29,6 +29,8 @@ var readingBIRD = regexp.MustCompile(`^(restrict|show .*|eval .*)$`)
 // has 10000.
 const worseMetric2 = 20000
 
+const worseCommunity = "65001:666"
+
 // A birdNode is a node's BIRD: one daemon, or BIRD 1's two.
 type birdNode struct {
 	*lab.AnycastNode
@@ -56,6 +58,9 @@ func birdOptions(l *lab.AnycastLab, way lab.Way) birdNode {
 		o.Style, d.Symbol = bird.StyleSwitch, "{SERVICE}_DEGRADED_OFF"
 	case lab.Routes:
 		o.Style, d.Prepend, d.Metric2 = bird.StyleRoutes, []uint32{65001, 65001}, worseMetric2
+		if nd.BIRD.Release().Split() { // BIRD 1 sends a path of its own making, whatever the route has
+			d.Prepend, d.Community = nil, []string{worseCommunity}
+		}
 	case lab.List:
 		o.Style, d.Symbol = bird.StyleList, "ANYCAST_DEGRADED"
 	case lab.Function:

@@ -206,7 +206,7 @@ func worseOSPF(core *lab.FRR, cost int) func(ctx context.Context, p netip.Prefix
 	}
 }
 
-// worseBGP says whether the core has a prefix by BGP with a MED or a path that is not the usual one.
+// worseBGP says whether the core has a prefix by BGP with a MED, a path or a community that is not the usual one.
 func worseBGP(core *lab.FRR) func(ctx context.Context, p netip.Prefix) (bool, error) {
 	return func(ctx context.Context, p netip.Prefix) (bool, error) {
 		text, err := core.Show(ctx, "bgpd", fmt.Sprintf("show bgp ipv%d unicast %s json", map[bool]int{true: 4, false: 6}[p.Addr().Is4()], p))
@@ -215,8 +215,9 @@ func worseBGP(core *lab.FRR) func(ctx context.Context, p netip.Prefix) (bool, er
 		}
 		var entry struct {
 			Paths []struct {
-				Metric int
-				ASPath struct{ Length int }
+				Metric    int
+				ASPath    struct{ Length int }
+				Community struct{ String string }
 			}
 		}
 		if err := json.Unmarshal([]byte(text), &entry); err != nil {
@@ -225,7 +226,8 @@ func worseBGP(core *lab.FRR) func(ctx context.Context, p netip.Prefix) (bool, er
 		if len(entry.Paths) != 1 {
 			return false, fmt.Errorf("it has %d paths to %s", len(entry.Paths), p)
 		}
-		return entry.Paths[0].Metric > 0 || entry.Paths[0].ASPath.Length > 1, nil
+		path := entry.Paths[0]
+		return path.Metric > 0 || path.ASPath.Length > 1 || path.Community.String == worseCommunity, nil
 	}
 }
 

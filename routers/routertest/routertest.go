@@ -85,5 +85,6 @@ type Wire struct {
 type Refusal struct {
 	Change  routers.Change
 	Names   string // what the error must name; default the prefix
+	Anyway  bool   // somebody else announces it
 	Restore func(ctx context.Context) error
 }
