@@ -38,7 +38,7 @@ func wait(t *testing.T, what string, ok func() bool) {
 func TestHungOneHoldsUpNobody(t *testing.T) {
 	dir := t.TempDir()
 	r := New(Options{Down: sh(dir, `if [ "$ANYCAST_PREFIX" = 192.0.2.53/32 ]; then (trap '' TERM; sleep 300) & echo $! >child; wait; fi; touch "done-${ANYCAST_PREFIX%/*}"`),
-		Timeout: time.Second})
+		Timeout: 2 * time.Second})
 	began := time.Now()
 	finished := make(chan time.Duration, 1)
 	go func() {
@@ -51,13 +51,10 @@ func TestHungOneHoldsUpNobody(t *testing.T) {
 	}()
 	err := apply(t, r, routers.Withdrawn, v4, v6)
 	took := time.Since(began)
-	if other := <-finished; other >= time.Second {
-		t.Errorf("the other one was done after %s", other)
+	if other := <-finished; other >= took {
+		t.Errorf("the other one was done after %s, the hung one after %s", other, took)
 	}
-	if took < time.Second || took > 3*time.Second {
-		t.Errorf("took %s", took)
-	}
-	if err == nil || !strings.HasPrefix(err.Error(), "program: down 192.0.2.53/32: killed after 1") || !errors.Is(err, routers.ErrUnavailable) {
+	if err == nil || !strings.HasPrefix(err.Error(), "program: down 192.0.2.53/32: killed after ") || !errors.Is(err, routers.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "child"))
