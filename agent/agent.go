@@ -130,7 +130,7 @@ func (a *Agent) wire() *state.Keeper {
 	rc := a.cfg.Router
 	beat := a.beats.Register("reconcile", beatLimit)
 	a.recon = reconcile.New(a.router, reconcile.Options{Timeout: rc.Timeout, ApplyTimeout: max(applyPatience, rc.Timeout), Deadline: rc.Deadline, VerifyInterval: rc.VerifyInterval,
-		RetryMin: rc.RetryMin, RetryMax: rc.RetryMax, Beat: beat.Beat}, a.report)
+		RetryMin: rc.RetryMin, RetryMax: rc.RetryMax, Beat: mayHang(beat.Beat)}, a.report)
 	c.want, c.save, c.log = a.recon.Want, keeper.Save, a.logEvent
 	if e, ok := a.router.(routers.Examiner); ok {
 		a.exam = &examination{router: e, asked: make(chan struct{}, 1), ps: c.managed, found: c.onFindings}

@@ -159,6 +159,9 @@ func (c *core) endDrain(s *service, now time.Time) {
 // event records what happened, now.
 func (c *core) event(e state.Event) {
 	e.Time = time.Now()
+	if e.Prefix != "" || e.Kind == state.KindRouter || e.Kind == state.KindFinding {
+		e.Router = c.head.Router.Name
+	}
 	c.log(c.store.Add(e))
 	c.dirty = true
 }

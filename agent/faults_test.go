@@ -195,7 +195,7 @@ func killedCorrupt(t *testing.T, s *sidecar) {
 		t.Errorf("problems: %q", n.Problems)
 	}
 	for _, e := range s.events(0, state.KindStage) {
-		if e.Reason != routers.Advertised.String() {
+		if e.Stage != routers.Advertised.String() {
 			t.Errorf("the announcement moved: %+v", e)
 		}
 	}
@@ -267,7 +267,7 @@ func restartedWhileWithdrawn(t *testing.T, s *sidecar) {
 	s.until("read again", func(n *state.Snapshot) bool { return n.Router.OK })
 	s.untilStage(routers.Absent)
 	for _, e := range s.events(before, state.KindStage) {
-		if e.Reason == routers.Advertised.String() || e.Reason == routers.Configured.String() {
+		if e.Stage == routers.Advertised.String() || e.Stage == routers.Configured.String() {
 			t.Errorf("it was announced for a moment: %+v", e)
 		}
 	}

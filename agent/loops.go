@@ -96,7 +96,7 @@ func (a *Agent) logEvent(e state.Event) {
 	}
 	attrs := []slog.Attr{slog.String("kind", e.Kind)}
 	for _, f := range []struct{ key, value string }{
-		{"service", e.Service}, {"prefix", e.Prefix}, {"check", e.Check}, {"reason", e.Reason},
+		{"service", e.Service}, {"prefix", e.Prefix}, {"check", e.Check}, {"router", e.Router}, {"stage", e.Stage}, {"reason", e.Reason},
 	} {
 		if f.value != "" {
 			attrs = append(attrs, slog.String(f.key, f.value))
@@ -231,7 +231,7 @@ func (c *core) onStopFailed(ps []netip.Prefix, patience time.Duration) {
 	defer c.mu.Unlock()
 	for _, p := range ps {
 		last := c.last(p)
-		c.event(state.Event{Level: "error", Kind: state.KindStop, Service: c.ownerOf(p), Prefix: p.String(), Reason: last.Stage.String(),
+		c.event(state.Event{Level: "error", Kind: state.KindStop, Service: c.ownerOf(p), Prefix: p.String(), Stage: last.Stage.String(),
 			Text: fmt.Sprintf("ought to be withdrawn, and is still read %s when vouch ends, %s after it began to stop", last.Stage, patience)})
 	}
 }

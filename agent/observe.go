@@ -115,7 +115,7 @@ func (c *core) onObservation(ps *prefix, o routers.Observation, now time.Time) {
 	if o.Detail != "" {
 		text += ": " + state.Clean(o.Detail)
 	}
-	c.event(state.Event{Level: level, Kind: state.KindStage, Service: c.ownerOf(o.Prefix), Prefix: o.Prefix.String(), Reason: o.Stage.String(), Text: text})
+	c.event(state.Event{Level: level, Kind: state.KindStage, Service: c.ownerOf(o.Prefix), Prefix: o.Prefix.String(), Stage: o.Stage.String(), Text: text})
 }
 
 // stageText says in words that the stage of ps is another one than before, and whose doing that is.
@@ -177,7 +177,7 @@ func (c *core) onOutstanding(ps *prefix, all map[netip.Prefix]reconcile.Outstand
 		ps.out = nil
 		if ps.told != nil {
 			ps.told = nil
-			c.event(state.Event{Level: "info", Kind: state.KindSettled, Service: c.ownerOf(p), Prefix: p.String(),
+			c.event(state.Event{Level: "info", Kind: state.KindSettled, Service: c.ownerOf(p), Prefix: p.String(), Stage: ps.Stage.String(),
 				Text: fmt.Sprintf("is %s, as it ought to be", standing(ps.Observation))})
 		}
 		return
@@ -193,7 +193,7 @@ func (c *core) onOutstanding(ps *prefix, all map[netip.Prefix]reconcile.Outstand
 		return // a daemon whose every error differs must not fill the log
 	}
 	ps.told[out.Err.Error()] = true
-	c.event(state.Event{Level: "warn", Kind: state.KindDiverged, Service: c.ownerOf(p), Prefix: p.String(), Reason: ps.want.String(),
+	c.event(state.Event{Level: "warn", Kind: state.KindDiverged, Service: c.ownerOf(p), Prefix: p.String(), Stage: ps.Stage.String(), Reason: ps.want.String(),
 		Text: fmt.Sprintf("ought to be %s: %s; it is tried again", ps.want, state.Clean(out.Err.Error()))})
 }
 

@@ -114,25 +114,8 @@ type Event struct {
 	Service string    `json:"service,omitempty"`
 	Prefix  string    `json:"prefix,omitempty"`
 	Check   string    `json:"check,omitempty"`
+	Router  string    `json:"router,omitempty"` // as Router.Name, where the event is about what it announces
+	Stage   string    `json:"stage,omitempty"`  // of the prefix, as last read
 	Reason  string    `json:"reason,omitempty"`
 	Text    string    `json:"text"`
 }
-
-// The kinds of events.
-const (
-	KindStart    = "start"    // the agent started
-	KindReady    = "ready"    // and is ready
-	KindStop     = "stop"     // and stops
-	KindReload   = "reload"   // a new configuration is in force, or was refused
-	KindCheck    = "check"    // a check's status changed
-	KindVerdict  = "verdict"  // a service's verdict changed
-	KindDecision = "decision" // a service's prefixes ought to be something else now
-	KindStage    = "stage"    // a prefix was read to be at another stage
-	KindDiverged = "diverged" // a prefix is not as it ought to be, and that lasts
-	KindSettled  = "settled"  // it is again
-	KindRouter   = "router"   // the routing daemon went or came, or is another one
-	KindFinding  = "finding"  // something about the routing daemon will hurt, or does no longer
-	KindDrain    = "drain"    // an operator drained or resumed, or a drain ended
-	KindFile     = "file"     // the state file could not be read or written, or can again
-	KindTask     = "task"     // an inner task failed and was started again
-)

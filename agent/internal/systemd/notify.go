@@ -55,6 +55,9 @@ func (n *Notifier) ExtendTimeout(d time.Duration) error {
 // Alive is the watchdog's ping.
 func (n *Notifier) Alive() error { return n.send(daemon.SdNotifyWatchdog) }
 
+// Hung asks for what WatchdogSec's end would bring, now: systemd 243 and later.
+func (n *Notifier) Hung() error { return n.send("WATCHDOG=trigger") }
+
 // send is daemon.SdNotify with a deadline, which that function does not have.
 func (n *Notifier) send(state string) error {
 	if n.socket == "" {

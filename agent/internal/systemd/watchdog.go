@@ -109,19 +109,27 @@ func (w *Watchdog) Interval() time.Duration {
 }
 
 // Run watches until ctx ends and then returns nil. When a loop is late it stops pinging, and goes on
-// if that loop comes back before the service manager has acted.
+// if that loop comes back. One that is still late an Interval later is taken to hang: the service manager
+// is asked to act as if the pings had been missing for all of WatchdogSec (systemd 243), which is the sooner
+// the longer the loop's own limit is.
 func (w *Watchdog) Run(ctx context.Context) error {
 	t := time.NewTicker(w.Interval())
 	defer t.Stop()
 	var told []string
-	var failing bool
+	var failing, hung bool
 	for {
 		names := w.Beats.Late(time.Now())
 		w.tell(names, told)
+		hangs := slices.ContainsFunc(names, func(n string) bool { return slices.Contains(told, n) })
 		told = names
-		if len(names) == 0 && w.timeout > 0 {
-			failing = w.ping(failing)
+		switch {
+		case w.timeout == 0:
+		case len(names) == 0:
+			failing = w.sent(w.Notifier.Alive(), failing)
+		case hangs && !hung:
+			failing = w.sent(w.Notifier.Hung(), failing)
 		}
+		hung = hangs
 		select {
 		case <-ctx.Done():
 			return nil
@@ -139,8 +147,8 @@ func (w *Watchdog) tell(names, told []string) {
 	}
 }
 
-func (w *Watchdog) ping(failing bool) bool {
-	err := w.Notifier.Alive()
+// sent takes in how a ping went, and says whether they fail now.
+func (w *Watchdog) sent(err error, failing bool) bool {
 	if err != nil && !failing && w.Failed != nil {
 		w.Failed(err)
 	}
