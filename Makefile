@@ -5,16 +5,20 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 BIN     := bin/vouch
 PREFIX  ?= /usr/local
+ARCH    ?= amd64 arm64
+# The releases of Debian that the package is tried on.
+MACHINES ?= bookworm trixie
 LINT    := $(GO) tool -modfile=packaging/tools/go.mod
 
 # What the lab needs, as Debian packages, each with a file that tells that it is there.
 DEBS      := frr:/usr/lib/frr/ospfd unbound:/usr/sbin/unbound iproute2:/sbin/ip procps:/bin/ps
 # The tests and measurements want BIRD too, and other releases of both daemons from a root of their own. The
-# race detector needs a C compiler.
-TEST_DEBS := $(DEBS) bird2:/usr/sbin/bird debootstrap:/usr/sbin/debootstrap gcc:/usr/bin/gcc libc6-dev:/usr/include/stdlib.h
+# race detector needs a C compiler; the tests of the package what examines its parts.
+TEST_DEBS := $(DEBS) bird2:/usr/sbin/bird debootstrap:/usr/sbin/debootstrap gcc:/usr/bin/gcc libc6-dev:/usr/include/stdlib.h \
+	lintian:/usr/bin/lintian shellcheck:/usr/bin/shellcheck groff-base:/usr/bin/groff systemd:/usr/bin/systemd-analyze
 
 .DEFAULT_GOAL := help
-.PHONY: help build deps demo-deps demo test unit lint bench install uninstall clean
+.PHONY: help build deps demo-deps demo test test-system unit lint bench install deb man uninstall clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,27 +36,46 @@ demo-deps:
 demo: demo-deps build ## show the main job on a real network in namespaces (as root; ARGS="-keep" leaves it up)
 	$(GO) run ./contrib/demo -vouch $(BIN) $(ARGS)
 
-test: deps build lint ## install what is needed and run all tests, the lab's too (as root)
+test: deps build lint test-system ## install what is needed and run all tests, the lab's and the system's too (as root)
 	$(GO) test -race -timeout 30m ./...
+
+test-system: deps ## boot Debian machines with systemd and walk the package through its life on them (as root; 5 minutes)
+	@contrib/lab/deps systemd-container:/usr/bin/systemd-nspawn lintian:/usr/bin/lintian
+	@contrib/lab/machine $(MACHINES)
+	GO='$(GO)' packaging/system/packages $(CURDIR)/bin/system
+	VOUCH_MACHINES='$(MACHINES)' VOUCH_DEBS=$(CURDIR)/bin/system $(GO) test -count=1 -tags system -timeout 20m ./packaging/system
 
 unit: ## run the tests that are there without installing anything; the lab's are skipped, loudly, where it cannot run
 	$(GO) test ./...
 
 lint: ## gofmt, go vet and staticcheck with all checks
-	@out=$$(gofmt -l agent checks routers contrib); [ -z "$$out" ] || { echo "gofmt would change: $$out" >&2; exit 1; }
+	@out=$$(gofmt -l agent checks routers contrib packaging); [ -z "$$out" ] || { echo "gofmt would change: $$out" >&2; exit 1; }
 	$(GO) vet ./...
 	$(LINT) staticcheck ./...
 
 bench: deps build ## measure against what would be used instead; 9 minutes (as root; ARGS="-only query -runs 5")
 	$(GO) run ./contrib/bench -vouch $(BIN) $(ARGS)
 
-install: build ## install the binary and the unit (DESTDIR, PREFIX=/usr/local); starts nothing
-	install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/vouch
-	install -D -m 0644 packaging/systemd/vouch.service $(DESTDIR)/etc/systemd/system/vouch.service
-	sed -i 's|/usr/local/bin|$(PREFIX)/bin|' $(DESTDIR)/etc/systemd/system/vouch.service
+deb: ## build the Debian packages into bin (ARCH="amd64 arm64", MAINTAINER="Name <address>")
+	@for arch in $(ARCH); do GO='$(GO)' packaging/deb/build $$arch bin || exit 1; done
 
-uninstall: ## remove what install installed; the configuration and what is announced stay
-	rm -f $(DESTDIR)$(PREFIX)/bin/vouch $(DESTDIR)/etc/systemd/system/vouch.service
+man: build ## write the manual pages vouch.1 and vouch.toml.5 into bin
+	@for page in vouch.1 vouch.toml.5; do $(BIN) man $$page >bin/$$page || exit 1; done
+
+install: build man ## install the binary, its manual, the unit and its user (DESTDIR, PREFIX=/usr/local); starts nothing
+	install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/vouch
+	install -D -m 0644 bin/vouch.1 $(DESTDIR)$(PREFIX)/share/man/man1/vouch.1
+	install -D -m 0644 bin/vouch.toml.5 $(DESTDIR)$(PREFIX)/share/man/man5/vouch.toml.5
+	install -D -m 0644 packaging/systemd/vouch.service $(DESTDIR)/etc/systemd/system/vouch.service
+	sed -i 's|/usr/bin/vouch|$(PREFIX)/bin/vouch|' $(DESTDIR)/etc/systemd/system/vouch.service
+	install -D -m 0644 packaging/deb/sysusers.conf $(DESTDIR)/etc/sysusers.d/vouch.conf
+	@[ -n '$(DESTDIR)' ] || systemd-sysusers vouch.conf
+	@[ -n '$(DESTDIR)' ] || for group in frrvty bird; do \
+		if getent group $$group >/dev/null; then systemd-sysusers --inline "m vouch $$group"; fi; done
+
+uninstall: ## remove what install installed; the configuration, the user and what is announced stay
+	rm -f $(DESTDIR)$(PREFIX)/bin/vouch $(DESTDIR)$(PREFIX)/share/man/man1/vouch.1 $(DESTDIR)$(PREFIX)/share/man/man5/vouch.toml.5
+	rm -f $(DESTDIR)/etc/systemd/system/vouch.service $(DESTDIR)/etc/sysusers.d/vouch.conf
 
 clean: ## remove what was built
 	rm -rf bin

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -85,9 +86,18 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err := server.Listen(); err != nil {
 		return err
 	}
+	release, unlocked := control.HoldState(a.cfg.Agent.StateFile)
+	if errors.Is(unlocked, control.ErrRunning) {
+		return errors.Join(unlocked, server.Close())
+	}
+	if unlocked == nil {
+		defer func() { _ = release() }()
+	}
 	loaded, err := state.Load(a.cfg.Agent.StateFile, clock)
 	a.core.start(loaded, err)
+	a.core.onUnlocked(unlocked)
 	label(router, a.core.allLabels())
+	label(router, a.cfg.Labels()) // which alone are managed: what an earlier run left keeps its own
 	a.core.noteLocal(a.cfg.Local())
 	watchdog.Late, watchdog.Failed = a.core.onLate, a.untold
 	// The control socket's lock is what keeps a second agent away, so that is given up last.
@@ -95,7 +105,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer shut()
 	door := tasks{failed: a.core.onTaskFailed, works: a.core.onTaskWorks}
 	door.start(open, loop{name: "control socket", run: server.Serve})
-	err = a.work(ctx, a.loops(keeper, watchdog))
+	err = a.work(ctx, append(a.loops(keeper, watchdog), a.leftovers(loaded)...))
 	shut()
 	door.wg.Wait()
 	return err
@@ -127,10 +137,10 @@ func (a *Agent) wire() *state.Keeper {
 	c := newCore(a.cfg, head, state.NewStore())
 	a.core = c
 	keeper := state.NewKeeper(a.writeState, c.onFile)
-	rc := a.cfg.Router
 	beat := a.beats.Register("reconcile", beatLimit)
-	a.recon = reconcile.New(a.router, reconcile.Options{Timeout: rc.Timeout, ApplyTimeout: max(applyPatience, rc.Timeout), Deadline: rc.Deadline, VerifyInterval: rc.VerifyInterval,
-		RetryMin: rc.RetryMin, RetryMax: rc.RetryMax, Beat: mayHang(beat.Beat)}, a.report)
+	rules := rulesOf(a.cfg.Router)
+	rules.Beat = mayHang(beat.Beat)
+	a.recon = reconcile.New(a.router, rules, a.report)
 	c.want, c.save, c.log = a.recon.Want, keeper.Save, a.logEvent
 	if e, ok := a.router.(routers.Examiner); ok {
 		a.exam = &examination{router: e, asked: make(chan struct{}, 1), ps: c.managed, found: c.onFindings}
@@ -141,6 +151,12 @@ func (a *Agent) wire() *state.Keeper {
 		return b.Beat, b.Close
 	}}
 	return keeper
+}
+
+// rulesOf gives the reconciler's rules for a router.
+func rulesOf(rc config.Router) reconcile.Options {
+	return reconcile.Options{Timeout: rc.Timeout, ApplyTimeout: max(applyPatience, rc.Timeout), Deadline: rc.Deadline,
+		VerifyInterval: rc.VerifyInterval, RetryMin: rc.RetryMin, RetryMax: rc.RetryMax}
 }
 
 // loops lists what runs beside the checks.

@@ -87,7 +87,7 @@ func readRouter(ctx context.Context, router routers.Router, rc config.Router, ps
 	}
 	seen := map[netip.Prefix]state.Prefix{}
 	for _, o := range obs {
-		seen[o.Prefix] = (&prefix{Observation: o, read: now}).snapshot()
+		seen[o.Prefix] = (&prefix{Observation: o, read: now}).snapshot(out.Goal)
 	}
 	return seen
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -39,6 +40,8 @@ type core struct {
 	problems map[string]string              // by what they are about
 	found    map[string]routers.Severity    // the findings that were told and still stand
 	untold   int                            // how many more there are
+	left     map[netip.Prefix]bool          // what an earlier run left in another place
+	renamed  map[netip.Prefix]string        // what goes by another symbol than in an earlier run, and what that means
 	current  bool                           // the last reading is measured against what is wanted now
 	dirty    bool                           // the state file lacks something
 	saved    time.Time
@@ -47,7 +50,7 @@ type core struct {
 // newCore gives a core for cfg. It does nothing until start.
 func newCore(cfg *config.Config, head state.Snapshot, store *state.Store) *core {
 	c := &core{examine: func() {}, cfg: cfg, head: head, store: store, services: map[string]*service{}, seen: map[netip.Prefix]*prefix{},
-		labels: cfg.Labels(), problems: map[string]string{}, found: map[string]routers.Severity{}}
+		labels: cfg.Labels(), problems: map[string]string{}, found: map[string]routers.Severity{}, left: map[netip.Prefix]bool{}, renamed: map[netip.Prefix]string{}}
 	for _, sc := range cfg.Services {
 		c.services[sc.Name] = newService(sc)
 	}
@@ -63,6 +66,8 @@ func (c *core) start(l state.Loaded, err error) {
 	c.event(state.Event{Level: "info", Kind: state.KindStart, Text: fmt.Sprintf("vouch %s starts on %s", c.head.Version, c.head.Node)})
 	c.noteLoaded(l, err)
 	c.notePlace(l)
+	c.inherit(l)
+	c.rename(l)
 	c.settle(time.Now())
 }
 
@@ -115,8 +120,13 @@ func (c *core) settleInto(desired reconcile.Desired, s *service, now time.Time) 
 func (c *core) desire(desired reconcile.Desired, now time.Time) {
 	for p, w := range desired {
 		if ps := c.prefix(p); ps.want != w || ps.wantSince.IsZero() {
-			ps.want, ps.wantSince, ps.drifted = w, now, time.Time{}
-			ps.arrived = !ps.since.IsZero() && c.met(ps)
+			ps.want, ps.wantSince, ps.drifted, ps.unheard = w, now, time.Time{}, false
+			if ps.told != nil {
+				ps.told = map[string]bool{} // of what it was to be before
+			}
+			if ps.arrived = !ps.since.IsZero() && c.met(ps); !ps.arrived {
+				ps.right = time.Time{}
+			}
 		}
 	}
 	for p := range c.seen {
@@ -179,7 +189,8 @@ func (c *core) problem(about, text string) {
 func (c *core) toSave() state.Saved {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := state.Saved{Place: place(c.cfg.Router), Services: map[string]state.SavedService{}, Events: c.store.Events(0)}
+	router, _ := json.Marshal(c.cfg.Router) // of plain fields, which always can be
+	s := state.Saved{Place: place(c.cfg.Router), Router: router, Services: map[string]state.SavedService{}, Events: c.store.Events(0)}
 	for name, sv := range c.services {
 		s.Services[name] = state.SavedService{Prefixes: slices.Clone(sv.managed()), Symbols: c.symbolsOf(sv), State: sv.st, Soft: sv.soft,
 			Unrisen: sv.unrisen, Drain: sv.drain}

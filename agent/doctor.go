@@ -36,6 +36,8 @@ func doctor(ctx context.Context, o cli.DoctorOptions) *cli.DoctorReport {
 	r.Findings = survey(r.Daemons, asked, detectOptions(rc).Only, barriers(r.Daemons, who), who)
 	if o.Config != nil {
 		examine(ctx, o.Config, r)
+		r.Findings = append(r.Findings, files(rc, who)...)
+		r.DropEcho()
 	}
 	r.Sort()
 	return r
@@ -95,6 +97,8 @@ func judge(o routers.Observation, goal routers.Stage) (routers.Finding, bool) {
 	switch reached := o.Reached(); {
 	case o.Stage == routers.Unknown:
 		f.Severity, f.Text = routers.Failing, "cannot be read: "+o.Detail
+	case o.Broken && o.Stage == routers.Absent: // it comes with the first change, and the driver tells of the file
+		return f, false
 	case o.Broken && goal <= routers.Configured:
 		f.Severity = routers.Notice
 	case o.Broken:

@@ -25,12 +25,12 @@ func whoRuns(pid int) (detect.User, string) {
 	}
 	if u, err := user.Lookup(serviceUser); err == nil {
 		if ids, err := u.GroupIds(); err == nil {
-			return detect.User{Name: u.Username, UID: number(u.Uid), GIDs: numbers(ids)}, "no agent runs; the user of the service"
+			return detect.User{Name: u.Username, UID: number(u.Uid), GIDs: numbers(ids)}, "no agent answers; the user of the service"
 		}
 	}
 	if text, err := os.ReadFile("/proc/self/status"); err == nil {
 		if u, ok := rightsIn(string(text)); ok {
-			return u, "no agent runs, and there is no user " + serviceUser + "; the user who runs this"
+			return u, "who runs this: no agent answers, and there is no user " + serviceUser
 		}
 	}
 	return detect.User{Name: "?"}, "not known"

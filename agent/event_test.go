@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"vouch/agent/internal/decide"
 	"vouch/agent/internal/reconcile"
 	"vouch/agent/internal/state"
 	"vouch/checks"
@@ -78,7 +79,7 @@ func TestDriftIsToldAsDrift(t *testing.T) {
 		want := []string{
 			"warn absent (was advertised), changed by something else than vouch; it ought to be announced",
 			"info configured (was absent)",
-			"info advertised (was configured), put right 10ms after it was changed",
+			"info advertised (was configured), put right 10ms after that was read, and at most 415ms after it happened",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
@@ -104,10 +105,127 @@ func TestBrokenIsToldAsDrift(t *testing.T) {
 		}
 		want := []string{
 			"warn broken, though advertised (was advertised), changed by something else than vouch; it ought to be announced",
-			"info advertised (was broken, though advertised), put right 10ms after it was changed",
+			"info advertised (was broken, though advertised), put right 10ms after that was read, and at most 415ms after it happened",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// When a routing daemon is started anew nobody has changed anything: no peer has the prefix until the sessions
+// are back. What is changed then is told as that.
+func TestLostPeersAreNobodysDoing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(loadedUp(true, vip), resolver(vip))
+		sent := []routers.Peer{{Name: "core1", Stage: routers.Advertised}, {Name: "core2", Stage: routers.Selected}}
+		all := routers.Observation{Stage: routers.Advertised, Peers: sent}
+		b.readsAs(all)
+		b.round(nil)
+		b.round(nil)
+		before := b.count()
+		for _, o := range []routers.Observation{
+			{Stage: routers.Selected, Peers: sent[1:]}, all,
+			{Stage: routers.Selected, Peers: sent}, all,
+			{Stage: routers.Unknown}, {Stage: routers.Selected}, {Stage: routers.Absent}, {Stage: routers.Selected}, all,
+		} {
+			time.Sleep(time.Second)
+			b.readsAs(o)
+		}
+		want := []string{
+			"stage warn selected (was advertised), no peer has it now; it ought to be announced",
+			"stage info advertised (was selected), peers have it again 1s after that was read, and at most 2.4s after it happened",
+			"stage warn selected (was advertised), too few peers have it now; it ought to be announced",
+			"stage info advertised (was selected), peers have it again 1s after that was read, and at most 2s after it happened",
+			"stage warn unknown (was advertised)",
+			"stage warn selected (was unknown), no peer has it now; it ought to be announced",
+			"stage warn absent (was selected), changed by something else than vouch; it ought to be announced",
+			"stage info selected (was absent)",
+			"stage info advertised (was selected), put right 2s after that was read, and at most 5s after it happened",
+		}
+		if diff := cmp.Diff(want, b.told(before)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// The time of a change is known no better than by the beginning of the last reading that was right.
+func TestHowLongItWasWrongIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(loadedUp(true, vip), resolver(vip))
+		b.reads(routers.Advertised)
+		b.round(nil)
+		b.round(nil)
+		for _, s := range []routers.Stage{routers.Advertised, routers.Absent, routers.Unknown, routers.Advertised} {
+			time.Sleep(time.Second)
+			r := b.reading(routers.Observation{Prefix: vip, Stage: s})
+			r.Took = 300 * time.Millisecond
+			b.onReport(r)
+		}
+		es := b.store.Events(0)
+		if got, want := es[len(es)-1].Text, "advertised (was unknown), put right 2s after that was read, and at most 3.3s after it happened"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// Nothing is settled of which nothing is known, or nothing wanted; what is settled later is told then.
+func TestUnknownIsNotSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(loadedUp(true, vip), resolver(vip))
+		b.reads(routers.Advertised)
+		o := orders{b.core}
+		must(t, o.Drain(t.Context(), "resolver", decide.Drain{By: "root"}))
+		away := b.reading(routers.Observation{Prefix: vip})
+		away.ReadErr = errors.New("bird: no answer")
+		away.Outstanding = map[netip.Prefix]reconcile.Outstanding{vip: {Err: errors.New("no answer")}}
+		b.onReport(away)
+		must(t, o.Resume(t.Context(), "resolver", "root"))
+		b.wanted(t, vip, routers.Keep)
+		before := b.count()
+		kept := b.reading(routers.Observation{Prefix: vip})
+		kept.ReadErr = away.ReadErr
+		b.onReport(kept)
+		b.reads(routers.Absent) // and nothing is wanted of it
+		if told := b.told(before, state.KindSettled); len(told) > 0 {
+			t.Errorf("told: %q", told)
+		}
+		b.round(nil)
+		b.round(nil)
+		b.wanted(t, vip, routers.Announced)
+		b.onReport(away)
+		if told := b.told(before, state.KindDiverged); len(told) != 1 {
+			t.Errorf("the same cause, for another want, is told as %q", told)
+		}
+		b.reads(routers.Advertised)
+		if told := b.told(before, state.KindSettled); !slices.Equal(told, []string{"settled info is advertised, as it ought to be"}) {
+			t.Errorf("told: %q", told)
+		}
+	})
+}
+
+// What ought to be is measured against what is before anybody has looked again.
+func TestWantIsNotSettledBeforeItIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(loadedUp(true, vip), resolver(vip))
+		diverged := func() bool { return !b.Snapshot().Services[0].Prefixes[0].Diverged.IsZero() }
+		b.reads(routers.Advertised)
+		b.round(nil)
+		b.round(nil)
+		if diverged() {
+			t.Error("diverged, and all is well")
+		}
+		b.round(errDown)
+		b.round(errDown)
+		if b.wanted(t, vip, routers.Withdrawn); !diverged() {
+			t.Error("read to be advertised, ought to be withdrawn, and nothing is said")
+		}
+		if b.reads(routers.Absent); diverged() {
+			t.Error("diverged, and it is withdrawn")
+		}
+		b.readsAs(routers.Observation{Stage: routers.Absent, Broken: true})
+		if p := b.Snapshot().Services[0].Prefixes[0]; !diverged() || !p.Broken {
+			t.Errorf("it would not stay withdrawn: %+v", p)
 		}
 	})
 }

@@ -146,6 +146,14 @@ func secondInstance(t *testing.T, s *sidecar) {
 	if code != 1 || !strings.Contains(out, "another vouch") || strings.Count(strings.TrimSpace(out), "\n") > 0 {
 		t.Errorf("the second instance exits with %d and says:\n%s", code, out)
 	}
+	// With a socket of its own it would write over the state file, and a drain would be lost.
+	out, code = s.vouch("run", "--socket", filepath.Join(s.dir, "other.sock"))
+	if file := filepath.Join(s.dir, "state.json"); code != 1 || !strings.Contains(out, "another vouch runs here (pid ") || !strings.Contains(out, "state file "+file) {
+		t.Errorf("the second instance with another socket exits with %d and says:\n%s", code, out)
+	}
+	if out, code := s.vouch("withdraw", "--owned", "--socket", filepath.Join(s.dir, "other.sock")); code != 1 || !strings.Contains(out, "another vouch") {
+		t.Errorf("withdraw beside it, with another socket, exits with %d and says:\n%s", code, out)
+	}
 	if es := s.events(before, ""); len(es) > 0 {
 		t.Errorf("the running one noticed: %+v", es)
 	}

@@ -29,9 +29,9 @@ func TestFindingsAreToldOnceAndStand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(state.Loaded{}, resolver(vip))
 		before := b.count()
-		for range 3 {
-			if !b.onFindings([]routers.Finding{fine, atBoot, note, denied, atBoot}, true) {
-				t.Error("nothing that is worth another look")
+		for i := range 3 {
+			if got, want := b.onFindings([]routers.Finding{fine, atBoot, note, denied, atBoot}, true), max(sameFound, otherFound-outlook(i)); got != want {
+				t.Errorf("found for time %d: outlook %d, want %d", i+1, got, want)
 			}
 		}
 		const warning, problem = "/etc/frr/frr.conf: announces 10.53.53.53/32 at boot; remove it there", "/run/frr/zebra.vty: permission denied"
@@ -43,12 +43,12 @@ func TestFindingsAreToldOnceAndStand(t *testing.T) {
 			}
 		}
 		stand("found", []string{warning}, []string{problem})
-		if !b.onFindings(nil, false) {
+		if b.onFindings(nil, false) != sameFound {
 			t.Error("not done to the end, and not worth another look")
 		}
 		stand("not done to the end", []string{warning}, []string{problem})
-		if !b.onFindings([]routers.Finding{atBoot}, true) || b.onFindings([]routers.Finding{fine}, true) {
-			t.Error("worth another look: want it with one left, and not without any")
+		if b.onFindings([]routers.Finding{atBoot}, true) != otherFound || b.onFindings([]routers.Finding{fine}, true) != allWell {
+			t.Error("the outlook with one left, and without any")
 		}
 		stand("no longer found", []string{}, []string{})
 		want := []string{"finding error " + problem, "finding warn " + warning,
@@ -95,7 +95,7 @@ func examineWith(t *testing.T, e examined, test func(x *examination, n *atomic.I
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
 		x := &examination{asked: make(chan struct{}, 1), ps: func() []netip.Prefix { return []netip.Prefix{vip} },
-			found:  func(fs []routers.Finding, all bool) bool { return len(fs) > 0 || !all },
+			found: func(fs []routers.Finding, _ bool) outlook { return min(outlook(len(fs)), sameFound) },
 			router: examined(func(ctx context.Context, ps []netip.Prefix) []routers.Finding { n.Add(1); return e(ctx, ps) })}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -124,16 +124,36 @@ func TestExaminedWhenAsked(t *testing.T) {
 			x.ask()
 			time.Sleep(2900 * time.Millisecond)
 		}
-		if got := n.Load(); got != 5 {
-			t.Errorf("examined %d times in 5 minutes, want once a minute", got)
+		during := n.Load()
+		if most := int32(100*2900*time.Millisecond/mostPause) + 4; during > most || during < most-4 {
+			t.Errorf("examined %d times in 5 minutes, want about %d", during, most)
 		}
-		time.Sleep(24 * time.Hour)
-		if got := n.Load(); got != 6 {
-			t.Errorf("examined %d times, want once more for the last time it was asked", got)
+		time.Sleep(mostPause)
+		if got := n.Load(); got > during+1 {
+			t.Errorf("examined %d times, want once more for the last time it was asked", got-during)
 		}
 	})
 }
 
+// What is asked for after a long time of quiet, and once more shortly after, is looked at soon.
+func TestExaminedSoonAfterQuiet(t *testing.T) {
+	nothing := func(context.Context, []netip.Prefix) []routers.Finding { return nil }
+	examineWith(t, nothing, func(x *examination, n *atomic.Int32) {
+		for range 3 {
+			before := n.Load()
+			x.ask()
+			time.Sleep(time.Second)
+			x.ask() // a session that comes up behind the daemon
+			time.Sleep(leastPause)
+			if got := n.Load() - before; got != 2 {
+				t.Errorf("examined %d times within %s of being asked, want both", got, leastPause+time.Second)
+			}
+			time.Sleep(2 * examineCalm)
+		}
+	})
+}
+
+// Often while something new is found, ever less often while it stays, and seldom when all is well.
 func TestExaminedAgainWhileSomethingIsFound(t *testing.T) {
 	var mended atomic.Bool
 	examineWith(t, func(context.Context, []netip.Prefix) []routers.Finding {
@@ -143,14 +163,74 @@ func TestExaminedAgainWhileSomethingIsFound(t *testing.T) {
 		return []routers.Finding{atBoot}
 	}, func(x *examination, n *atomic.Int32) {
 		x.ask()
-		time.Sleep(time.Hour + time.Minute)
-		if got := n.Load(); got != 7 {
-			t.Errorf("examined %d times in an hour, want every ten minutes", got)
+		time.Sleep(examineSoon + time.Second)
+		if got := n.Load(); got != 2 {
+			t.Errorf("examined %d times, want again after %s", got, examineSoon)
+		}
+		time.Sleep(2*examineSoon + 4*examineSoon)
+		if got := n.Load(); got != 4 {
+			t.Errorf("examined %d times, want every time after twice as long", got)
+		}
+		time.Sleep(10 * examineEvery)
+		if got := n.Load(); got != 14 {
+			t.Errorf("examined %d times, want at least every %s", got, examineEvery)
 		}
 		mended.Store(true)
+		time.Sleep(examineEvery)
+		was := n.Load()
 		time.Sleep(24 * time.Hour)
-		if got := n.Load(); got != 8 {
-			t.Errorf("examined %d times, want no more once nothing is found", got)
+		if got, want := n.Load()-was, int32(24*time.Hour/examineRest); got < want-1 || got > want {
+			t.Errorf("examined %d times, want every %s once nothing is found", got, examineRest)
+		}
+	})
+}
+
+func TestNext(t *testing.T) {
+	for _, c := range []struct {
+		wait time.Duration
+		o    outlook
+		want time.Duration
+	}{
+		{0, allWell, examineRest}, {examineEvery, allWell, examineRest}, {0, sameFound, examineSoon}, {examineRest, sameFound, examineSoon},
+		{examineSoon, sameFound, 2 * examineSoon}, {examineEvery, sameFound, examineEvery}, {examineEvery, otherFound, examineSoon},
+	} {
+		if got := next(c.wait, c.o); got != c.want {
+			t.Errorf("after %s, outlook %d: %s, want %s", c.wait, c.o, got, c.want)
+		}
+	}
+}
+
+// A routerOf is examined like examined, and has a name.
+type routerOf struct {
+	examined
+	name *atomic.Value
+}
+
+func (r routerOf) String() string { return r.name.Load().(string) }
+
+// Another daemon is examined at once: what was found of the one before is not true any more.
+func TestAnotherRouterIsExaminedAtOnce(t *testing.T) {
+	var name atomic.Value
+	name.Store("frr")
+	var seen []string
+	examineWith(t, nil, func(x *examination, _ *atomic.Int32) {
+		x.router = routerOf{func(context.Context, []netip.Prefix) []routers.Finding {
+			seen = append(seen, name.Load().(string))
+			return nil
+		}, &name}
+		x.ask()
+		time.Sleep(time.Second)
+		x.ask() // the same one waits
+		time.Sleep(time.Second)
+		name.Store("bird")
+		x.ask()
+		synctest.Wait()
+		if !slices.Equal(seen, []string{"frr", "bird"}) {
+			t.Errorf("examined %v", seen)
+		}
+		time.Sleep(2 * mostPause)
+		if len(seen) != 2 {
+			t.Errorf("examined %v", seen)
 		}
 	})
 }
@@ -160,7 +240,7 @@ func TestExaminationIsBounded(t *testing.T) {
 	var all []bool
 	hangs := func(ctx context.Context, _ []netip.Prefix) []routers.Finding { <-ctx.Done(); return nil }
 	examineWith(t, hangs, func(x *examination, _ *atomic.Int32) {
-		x.found = func(_ []routers.Finding, done bool) bool { all = append(all, done); return false }
+		x.found = func(_ []routers.Finding, done bool) outlook { all = append(all, done); return allWell }
 		x.ask()
 		time.Sleep(examinePatience + time.Second)
 		synctest.Wait()
@@ -202,8 +282,41 @@ func TestWhenTheRouterIsExamined(t *testing.T) {
 		b.onReport(other)
 		b.onReport(other)
 		at("another one", 3)
+		other.Router, other.ReadErr = "frr 10.3", routers.ErrUnavailable
+		b.onReport(other)
+		at("another one that cannot be read", 4)
 		b.onReload(b.config())
-		at("reloaded", 4)
+		at("reloaded", 5)
+	})
+}
+
+// What was found is looked at again when a prefix has come to another stage: it may be put right.
+func TestExaminedAgainWhenSomethingChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(state.Loaded{}, resolver(vip))
+		b.reads(routers.Absent)
+		asked := 0
+		b.examine = func() { asked++ }
+		b.reads(routers.Configured)
+		if asked != 0 {
+			t.Error("examined though nothing stands")
+		}
+		b.onFindings([]routers.Finding{atBoot}, true)
+		b.reads(routers.Configured)
+		b.reads(routers.Advertised)
+		if asked != 1 {
+			t.Errorf("asked %d times, want once for the one change", asked)
+		}
+		b.readsAs(routers.Observation{Stage: routers.Advertised, Detail: "bird knows the symbol"})
+		if asked != 2 {
+			t.Errorf("asked %d times, want once more for what is said of it", asked)
+		}
+		for _, stage := range []routers.Stage{routers.Selected, routers.Advertised, routers.Advertised} { // enough others have it
+			b.readsAs(routers.Observation{Stage: routers.Advertised, Detail: "bird knows the symbol", Peers: []routers.Peer{{Name: "core4", Stage: stage}}})
+		}
+		if asked != 4 {
+			t.Errorf("asked %d times, want twice more for the peer that came, and was given it", asked)
+		}
 	})
 }
 
@@ -265,6 +378,29 @@ func TestLabels(t *testing.T) {
 		b.reads(routers.Absent)
 		b.onReload(&config.Config{Services: []config.Service{web}})
 		check("gone, and another's", map[netip.Prefix]routers.Label{vip2: {Service: "web"}})
+	})
+}
+
+// What the router's template makes of a service goes over a restart too: the template may be another one then.
+func TestSymbolsOfTheTemplateAreSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		six := netip.MustParsePrefix("2001:db8::53/128")
+		b := newBench(state.Loaded{}, resolver(vip, six))
+		b.cfg.Router = config.Router{Daemon: "bird", Method: "protocol", Symbol: "anycast_{service}", Symbol6: "anycast6"}
+		saved := b.toSave().Services["resolver"].Symbols
+		if len(saved) != 2 || saved[vip] != "anycast_resolver" || saved[six] != "anycast6" {
+			t.Errorf("to be saved: %v", saved)
+		}
+		l := loadedUp(true, vip, six)
+		old := l.Services["resolver"]
+		old.Symbols = saved
+		l.Services["resolver"] = old
+		web := resolver(vip2)
+		web.Name = "web"
+		b = newBench(l, web)
+		if got := b.allLabels(); got[vip].Symbol != "anycast_resolver" || got[six].Symbol != "anycast6" {
+			t.Errorf("left from before: %v", got)
+		}
 	})
 }
 

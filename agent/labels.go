@@ -35,11 +35,12 @@ func (c *core) relabel() {
 	}
 }
 
-// symbolsOf gives the symbols of those prefixes of s that have one of their own.
+// symbolsOf gives what the prefixes of s go by in the daemon's configuration, of those that go by anything: a
+// later run whose configuration names them otherwise has to withdraw what is left by these.
 func (c *core) symbolsOf(s *service) map[netip.Prefix]string {
 	var symbols map[netip.Prefix]string
 	for _, p := range s.managed() {
-		if symbol := c.labels[p].Symbol; symbol != "" {
+		if symbol := c.cfg.Router.SymbolOf(s.name, c.labels[p].Symbol, p); symbol != "" {
 			if symbols == nil {
 				symbols = map[netip.Prefix]string{}
 			}

@@ -20,7 +20,9 @@ type prefix struct {
 	read      time.Time // last reading that was not unknown
 	since     time.Time // since when the stage is so
 	arrived   bool      // it has been as wanted since it was wanted so
-	drifted   time.Time // when it ceased to be so by somebody else's doing; zero: it has not
+	right     time.Time // the beginning of the last reading by which it was so
+	drifted   time.Time // when it was read to be so no more, by somebody else's doing; zero: it is
+	unheard   bool      // it has drifted only in that too few peers have it
 	out       *reconcile.Outstanding
 	told      map[string]bool // errors already told in this divergence; nil: not diverged for long
 }
@@ -37,12 +39,13 @@ func (c *core) onReport(r reconcile.Report) {
 	c.onRead(r)
 	for _, o := range r.Observations {
 		if ps := c.seen[o.Prefix]; ps != nil {
-			c.onObservation(ps, o, r.Time)
+			c.onObservation(ps, o, r)
 		}
 	}
 	for p, ps := range c.seen {
 		c.onOutstanding(ps, r.Outstanding, p)
 	}
+	c.onRenamed()
 	c.dropLeft()
 	c.settle(time.Now())
 }
@@ -57,9 +60,7 @@ func (c *core) onRouter(r reconcile.Report, first bool) {
 		return
 	}
 	c.event(state.Event{Level: "info", Kind: state.KindRouter, Reason: "changed", Text: fmt.Sprintf("%s (was %s)", rt.Name, old)})
-	if r.ReadErr == nil {
-		c.examine()
-	}
+	c.examine() // what was found of the one before is not true any more
 }
 
 // onRead tells when the routing daemon went or came back.
@@ -96,12 +97,24 @@ func (c *core) onRead(r reconcile.Report) {
 	}
 }
 
-// onObservation updates one prefix and tells when it came to another stage or way, or to stand on nothing.
-func (c *core) onObservation(ps *prefix, o routers.Observation, now time.Time) {
+// onObservation updates one prefix.
+func (c *core) onObservation(ps *prefix, o routers.Observation, r reconcile.Report) {
 	old := ps.Observation
 	ps.Observation = o
 	if o.Stage != routers.Unknown {
-		ps.read = now
+		ps.read = r.Time
+	}
+	c.onStage(ps, old, r.Time)
+	if c.met(ps) {
+		ps.right = r.Time.Add(-r.Took)
+	}
+}
+
+// onStage tells when a prefix came to another stage or way, or to stand on nothing.
+func (c *core) onStage(ps *prefix, old routers.Observation, now time.Time) {
+	o := ps.Observation
+	if len(c.found) > 0 && otherwise(old, o) {
+		c.examine() // what was found may be put right
 	}
 	if !ps.since.IsZero() && old.Stage == o.Stage && old.Broken == o.Broken && old.Degraded == o.Degraded {
 		return
@@ -120,7 +133,6 @@ func (c *core) onObservation(ps *prefix, o routers.Observation, now time.Time) {
 
 // stageText says in words that the stage of ps is another one than before, and whose doing that is.
 func (c *core) stageText(ps *prefix, old routers.Observation, first bool, now time.Time) (level, text string) {
-	after := func(since time.Time) string { return now.Sub(since).Round(100 * time.Microsecond).String() }
 	met, text := c.met(ps), fmt.Sprintf("%s (was %s)", standing(ps.Observation), standing(old))
 	defer func() { ps.arrived = ps.arrived || met }()
 	switch {
@@ -129,15 +141,51 @@ func (c *core) stageText(ps *prefix, old routers.Observation, first bool, now ti
 	case ps.Stage == routers.Unknown:
 		return "warn", text
 	case met && !ps.drifted.IsZero():
-		text += fmt.Sprintf(", put right %s after it was changed", after(ps.drifted))
-		ps.drifted = time.Time{}
+		text += ps.backText(now)
+		ps.drifted, ps.unheard = time.Time{}, false
 	case met && !ps.arrived:
-		text += fmt.Sprintf(", %s after it was to be %s", after(ps.wantSince), ps.want)
-	case !met && ps.arrived && ps.drifted.IsZero():
-		ps.drifted = now
-		return "warn", text + ", changed by something else than vouch; " + oughtText(ps)
+		text += fmt.Sprintf(", %s after it was to be %s", lasted(ps.wantSince, now), ps.want)
+	case !met && ps.arrived && (ps.drifted.IsZero() || ps.unheard && !c.lacksPeers(ps)):
+		ps.drifted, ps.unheard = now, c.lacksPeers(ps)
+		return "warn", text + ", " + ps.driftText() + "; " + oughtText(ps)
 	}
 	return "info", text
+}
+
+// lacksPeers says whether nothing but peers is missing: the table itself has the prefix as it ought to be, so
+// nobody needs to have changed anything.
+func (c *core) lacksPeers(ps *prefix) bool {
+	return ps.Stage == routers.Selected && c.head.Router.Goal == routers.Advertised && !ps.Broken &&
+		ps.want != routers.Withdrawn && ps.Degraded == (ps.want == routers.Degraded)
+}
+
+// driftText says what has become of a prefix that was as it ought to be.
+func (ps *prefix) driftText() string {
+	switch {
+	case !ps.unheard:
+		return "changed by something else than vouch"
+	case len(ps.Reached()) > 0:
+		return "too few peers have it now"
+	}
+	return "no peer has it now"
+}
+
+// backText says how long a prefix was not as it ought to be. When that began is known no better than by the
+// readings before it.
+func (ps *prefix) backText(now time.Time) string {
+	text := ", put right "
+	if ps.unheard {
+		text = ", peers have it again "
+	}
+	text += lasted(ps.drifted, now) + " after that was read"
+	if !ps.right.IsZero() {
+		text += ", and at most " + lasted(ps.right, now) + " after it happened"
+	}
+	return text
+}
+
+func lasted(since, now time.Time) string {
+	return now.Sub(since).Round(100 * time.Microsecond).String()
 }
 
 // oughtText says what ps ought to be; where only the way is wrong, which one it is.
@@ -170,12 +218,12 @@ func (c *core) met(ps *prefix) bool {
 }
 
 // onOutstanding tells once that a change did not take, once for each new cause, and once that it is
-// settled.
+// settled, which nothing is of which nothing is known or wanted.
 func (c *core) onOutstanding(ps *prefix, all map[netip.Prefix]reconcile.Outstanding, p netip.Prefix) {
 	out, diverged := all[p]
 	if !diverged {
 		ps.out = nil
-		if ps.told != nil {
+		if ps.told != nil && ps.want != routers.Keep && ps.Stage != routers.Unknown {
 			ps.told = nil
 			c.event(state.Event{Level: "info", Kind: state.KindSettled, Service: c.ownerOf(p), Prefix: p.String(), Stage: ps.Stage.String(),
 				Text: fmt.Sprintf("is %s, as it ought to be", standing(ps.Observation))})

@@ -136,12 +136,8 @@ func (c *core) replace(s *service, sc config.Service) restart {
 // service that gets another name must not come back by that.
 func (c *core) inheritDrain(s *service) {
 	for _, old := range c.services {
-		if s.drain == nil && old.removed && old.drain != nil &&
-			slices.ContainsFunc(s.cfg.Prefixes, func(p netip.Prefix) bool { return slices.Contains(old.leaving, p) }) {
-			d := *old.drain
-			s.drain = &d
-			c.event(state.Event{Level: "warn", Kind: state.KindDrain, Service: s.name, Reason: "drain",
-				Text: "takes over a prefix of " + old.name + " and its drain: " + drainText(d)})
+		if old.removed && old.drain != nil && slices.ContainsFunc(s.cfg.Prefixes, func(p netip.Prefix) bool { return slices.Contains(old.leaving, p) }) {
+			c.inheritFrom(s, old.name, old.drain)
 		}
 	}
 }

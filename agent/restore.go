@@ -2,11 +2,13 @@ package agent
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"vouch/agent/internal/config"
+	"vouch/agent/internal/decide"
 	"vouch/agent/internal/health"
 	"vouch/agent/internal/state"
 	"vouch/routers"
@@ -53,19 +55,18 @@ func (c *core) noteLocal(ps config.Problems) {
 	}
 }
 
-// notePlace tells when the earlier run announced in another way: what it left there is not managed
-// any more, and only a person can know whether it is still wanted.
+// notePlace tells when the earlier run announced in another way, of a state file that does not say how to look
+// there: what it left there is not managed any more, and only a person can know whether it is still wanted.
 func (c *core) notePlace(l state.Loaded) {
-	now := place(c.cfg.Router)
 	announced := false
 	for _, s := range l.Services {
 		announced = announced || s.Drain == nil && s.State.Verdict == health.Up
 	}
-	if !l.SameBoot || l.Place == "" || l.Place == now || !announced {
+	if !l.SameBoot || !elsewhere(l, c.cfg.Router) || l.Router != nil || !announced {
 		return
 	}
-	text := fmt.Sprintf("the earlier run announced by %s, this one does by %s: what was announced there is not managed any more. "+
-		"Withdraw it by hand. Next time drain the services before [router] is changed, and resume them afterwards", l.Place, now)
+	text := fmt.Sprintf("the earlier run announced by %s, this one does by %s: what may still be announced there is not managed any more. "+
+		"If it is, withdraw it by hand. Next time drain the services before [router] is changed, and resume them afterwards", l.Place, place(c.cfg.Router))
 	c.problem("router", text)
 	c.event(state.Event{Level: "error", Kind: state.KindRouter, Reason: "changed", Text: text})
 }
@@ -87,6 +88,33 @@ func place(r config.Router) string {
 		return "include file " + r.Include
 	}
 	return r.Method + " route in " + r.SocketDir
+}
+
+// inherit lets services that took over a prefix of a drained one, which is not configured any more, be drained as
+// that was: one that gets another name must not come back by that.
+func (c *core) inherit(l state.Loaded) {
+	for _, old := range slices.Sorted(maps.Keys(l.Services)) {
+		saved := l.Services[old]
+		if s := c.services[old]; s != nil && !s.removed || saved.Drain == nil {
+			continue
+		}
+		for _, sc := range c.cfg.Services {
+			if s := c.services[sc.Name]; slices.ContainsFunc(sc.Prefixes, func(p netip.Prefix) bool { return slices.Contains(saved.Prefixes, p) }) {
+				c.inheritFrom(s, old, saved.Drain)
+			}
+		}
+	}
+}
+
+// inheritFrom drains s, unless it is, as another service was.
+func (c *core) inheritFrom(s *service, old string, drain *decide.Drain) {
+	if s.drain != nil {
+		return
+	}
+	d := *drain
+	s.drain = &d
+	c.event(state.Event{Level: "warn", Kind: state.KindDrain, Service: s.name, Reason: "drain",
+		Text: "takes over a prefix of " + old + " and its drain: " + drainText(d)})
 }
 
 // unconfigured gives those of ps that no configured service has.
@@ -111,6 +139,17 @@ func (c *core) noteLoaded(l state.Loaded, err error) {
 		c.problem("state file at start", "the state of the earlier run is lost: "+l.Why.Error()+"; it was moved to "+l.Aside)
 		c.event(state.Event{Level: "error", Kind: state.KindFile, Reason: "corrupt", Text: l.Why.Error() + "; it was moved to " + l.Aside})
 	}
+}
+
+// onUnlocked takes in that the state file could not be locked, or with nil that it is.
+func (c *core) onUnlocked(err error) {
+	if err == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.problem("state lock", "nothing keeps a second vouch off the state file: "+state.Clean(err.Error()))
+	c.event(state.Event{Level: "error", Kind: state.KindFile, Reason: "unlocked", Text: state.Clean(err.Error())})
 }
 
 // onFile takes in that writing the state file failed, or with nil that it succeeds again.

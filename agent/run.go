@@ -19,8 +19,9 @@ func Commands(version string) cli.Deps {
 		Run: func(ctx context.Context, o cli.RunOptions) error {
 			return run(ctx, version, o)
 		},
-		Check:  check,
-		Doctor: doctor,
+		Check:    check,
+		Doctor:   doctor,
+		Withdraw: withdraw,
 	}
 }
 

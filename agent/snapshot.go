@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"vouch/agent/internal/reconcile"
 	"vouch/agent/internal/state"
 	"vouch/routers"
 )
@@ -41,14 +42,22 @@ func (c *core) snapshotOf(s *service) state.Service {
 		out.Drain = &d
 	}
 	for _, p := range s.managed() {
-		out.Prefixes = append(out.Prefixes, c.prefix(p).snapshot())
+		out.Prefixes = append(out.Prefixes, c.prefix(p).snapshot(c.head.Router.Goal))
 	}
 	return out
 }
 
-func (ps *prefix) snapshot() state.Prefix {
-	out := state.Prefix{Prefix: ps.Prefix.String(), Want: ps.want, Stage: ps.Stage, Degraded: ps.Degraded, Peers: peers(ps.Peers), Detail: state.Clean(ps.Detail),
-		Read: ps.read, Since: ps.since}
+// snapshot gives what is shown of the prefix. A want that no reading was measured against yet is measured against
+// the last one: nothing passes for settled because nobody has looked.
+func (ps *prefix) snapshot(goal routers.Stage) state.Prefix {
+	out := state.Prefix{Prefix: ps.Prefix.String(), Want: ps.want, Stage: ps.Stage, Degraded: ps.Degraded, Broken: ps.Broken, Peers: peers(ps.Peers),
+		Detail: state.Clean(ps.Detail), Read: ps.read, Since: ps.since}
+	if ps.out == nil && ps.Stage != routers.Unknown && !reconcile.Met(ps.want, ps.Observation, goal) {
+		out.Diverged = ps.wantSince
+		if ps.since.After(ps.wantSince) {
+			out.Diverged = ps.since
+		}
+	}
 	if o := ps.out; o != nil {
 		out.Diverged, out.Doing, out.Attempts, out.Next = o.Since, o.Doing, o.Attempts, o.Next
 		if o.Err != nil {

@@ -3,6 +3,7 @@ package routers
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -27,6 +28,44 @@ func Join(errs ...error) error {
 		return nil
 	}
 	return Errorf(all, "%s", strings.Join(texts, "; "))
+}
+
+// A PrefixError is what went wrong with one prefix alone, so that it can be told from what went wrong with
+// others in the same call; see About.
+type PrefixError struct {
+	Prefix netip.Prefix
+	Err    error
+}
+
+// Error is the text of Err, which names the prefix where that is of use.
+func (e *PrefixError) Error() string { return e.Err.Error() }
+
+// Unwrap gives Err.
+func (e *PrefixError) Unwrap() error { return e.Err }
+
+// About gives the part of a joined error that is a PrefixError of p, and all of it where there is none.
+func About(err error, p netip.Prefix) error {
+	if part := about(err, p); part != nil {
+		return part
+	}
+	return err
+}
+
+func about(err error, p netip.Prefix) error {
+	if e, ok := err.(*PrefixError); ok && e.Prefix == p {
+		return e
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return about(e.Unwrap(), p)
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			if part := about(inner, p); part != nil {
+				return part
+			}
+		}
+	}
+	return nil
 }
 
 // A classed error has its own text and a class beside it.

@@ -2,7 +2,9 @@ package routers
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"testing"
 )
@@ -29,5 +31,20 @@ func TestJoin(t *testing.T) {
 	err := Join(io.EOF, nil, ErrBusy, io.EOF)
 	if want := "EOF; busy"; err.Error() != want || !errors.Is(err, io.EOF) || !errors.Is(err, ErrBusy) {
 		t.Errorf("%q, want %q", err, want)
+	}
+}
+
+// What is about one prefix is found in whatever it was joined and wrapped into, with its class.
+func TestAbout(t *testing.T) {
+	a, b, c := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32"), netip.MustParsePrefix("192.0.2.3/32")
+	all := fmt.Errorf("agent: %w", Errorf(Join(&PrefixError{a, io.EOF}, &PrefixError{b, Errorf(ErrBusy, "locked")}), "2 failed"))
+	if got := About(all, b); got.Error() != "locked" || !errors.Is(got, ErrBusy) || errors.Is(got, io.EOF) {
+		t.Errorf("about the second: %v", got)
+	}
+	if got := About(all, c); got != all {
+		t.Errorf("about none of them: %v", got)
+	}
+	if got := About(nil, a); got != nil {
+		t.Errorf("about nothing: %v", got)
 	}
 }

@@ -75,7 +75,7 @@ type Observation struct {
 	Prefix   netip.Prefix
 	Stage    Stage
 	Degraded bool   // it is there in the worse way
-	Broken   bool   // something of it is there, but not what it stands on: as wanted in no way
+	Broken   bool   // what it stands on is not there, or what keeps it so when the daemon is started anew: as wanted in no way
 	Peers    []Peer // the neighbours it is meant for, by name, where the protocol knows them
 	Detail   string // for people: why the stage is no further, or unknown
 }

@@ -63,9 +63,9 @@ func TestReport(t *testing.T) {
 	r.instead(own, "vtysh", sample{50, 70})
 	r.instead(row{Unit: "ms"}, "nothing to compare with", nil)
 	want := []row{
-		{"query", "socket", "ms", 3, 2, 1, 3, 0},
-		{"query", "  instead: vtysh", "ms", 2, 60, 50, 70, 30},
-		{"query", "  instead: nothing to compare with", "ms", 0, 0, 0, 0, 0},
+		{"query", "socket", "ms", 3, 2, 1, 3, 0, ""},
+		{"query", "  instead: vtysh", "ms", 2, 60, 50, 70, 30, ""},
+		{"query", "  instead: nothing to compare with", "ms", 0, 0, 0, 0, 0, ""},
 	}
 	if d := cmp.Diff(want, r.rows); d != "" {
 		t.Errorf("rows (-want +got):\n%s", d)
@@ -83,9 +83,10 @@ func TestNumber(t *testing.T) {
 func TestPrintTable(t *testing.T) {
 	var b strings.Builder
 	rows := []row{
-		{"a: first", "socket", "ms", 3, 2, 1, 3, 0},
-		{"a: first", "  instead: vtysh", "ms", 2, 60, 50, 70.5, 30.04},
-		{"b: second", "lost", "queries", 1, 0, 0, 0, 0},
+		{"a: first", "socket", "ms", 3, 2, 1, 3, 0, ""},
+		{"a: first", "  instead: vtysh", "ms", 2, 60, 50, 70.5, 30.04, ""},
+		{"b: second", "lost", "queries", 1, 0, 0, 0, 0, ""},
+		{"b: second", "away", "ms", 0, 0, 0, 0, 0, "1 of 2 runs failed: it hung\n1 of 2 runs were not made"},
 	}
 	if err := printAll(&b, machine{CPUs: 2, FRR: "8.4.4", Go: "go1.26"}, rows, false); err != nil {
 		t.Fatal(err)
@@ -97,6 +98,9 @@ a: first             runs    median       min       max  unit        ratio
 
 b: second            runs    median       min       max  unit        ratio
   lost                  1         0         0         0  queries
+  away                  0         -         -         -  ms
+    ! 1 of 2 runs failed: it hung
+      1 of 2 runs were not made
 
 2 CPUs, load unknown, FRR 8.4.4, go1.26
 ratio: the median of what would be used instead, as a multiple of vouch's above it
@@ -108,7 +112,7 @@ ratio: the median of what would be used instead, as a multiple of vouch's above 
 
 func TestPrintJSON(t *testing.T) {
 	var b strings.Builder
-	rows := []row{{"a", "socket", "ms", 3, 2, 1, 3, 0}}
+	rows := []row{{"a", "socket", "ms", 3, 2, 1, 3, 0, ""}, {"a", "away", "ms", 0, 0, 0, 0, 0, "it hung"}}
 	if err := printAll(&b, machine{CPUs: 2}, rows, true); err != nil {
 		t.Fatal(err)
 	}
@@ -150,10 +154,10 @@ func TestUsedOfThisProcess(t *testing.T) {
 
 const told = `{"seq":1,"time":"2026-03-01T12:00:00Z","level":"info","kind":"decision","service":"resolver","reason":"serving","text":"announced"}
 {"seq":2,"time":"2026-03-01T12:00:01Z","kind":"decision","text":"withdrawn"}
-{"seq":3,"time":"2026-03-01T12:00:02Z","kind":"stage","prefix":"10.0.0.1/32","reason":"absent"}
-{"seq":4,"time":"2026-03-01T12:00:03Z","kind":"stage","prefix":"10.0.0.1/32","reason":"absent"}
-{"seq":5,"time":"2026-03-01T12:00:04Z","kind":"stage","prefix":"10.0.0.2/32","reason":"configured"}
-{"seq":6,"time":"2026-03-01T12:00:05Z","kind":"stage","prefix":"10.0.0.2/32","reason":"absent"}
+{"seq":3,"time":"2026-03-01T12:00:02Z","kind":"stage","prefix":"10.0.0.1/32","stage":"absent"}
+{"seq":4,"time":"2026-03-01T12:00:03Z","kind":"stage","prefix":"10.0.0.1/32","stage":"absent"}
+{"seq":5,"time":"2026-03-01T12:00:04Z","kind":"stage","prefix":"10.0.0.2/32","stage":"configured"}
+{"seq":6,"time":"2026-03-01T12:00:05Z","kind":"stage","prefix":"10.0.0.2/32","stage":"absent"}
 `
 
 func TestEvents(t *testing.T) {
@@ -232,12 +236,21 @@ func TestRefusals(t *testing.T) {
 		want string
 	}{
 		{options{vouch: missing, runs: 0}, "-runs 0: must be at least 1"},
-		{options{vouch: missing, runs: 1, only: "quer"}, "-only quer: no such part: name one of query, change, bird, drivers, core, fault, round, idle, loss"},
+		{options{vouch: missing, runs: 1, only: "quer"}, "-only quer: no such part: name one of query, change, frr, bird, drivers, core, fault, round, idle, loss"},
 		{options{vouch: missing, runs: 1}, "build it with `make build`, or name it with -vouch"},
 	} {
 		if _, err := newBench(c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: got %v, want %s", c.o, err, c.want)
 		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	if got := choose(""); len(got) != len(parts) {
+		t.Errorf("all: %d of %d", len(got), len(parts))
+	}
+	if got := choose("frr"); len(got) != 1 || got[0].name != "frr" {
+		t.Errorf("frr: got %v", got)
 	}
 }
 

@@ -16,16 +16,10 @@ import (
 	"vouch/routers/lab"
 )
 
-// thousand is a fleet's worth of prefixes on one node.
-const thousand = 1000
-
 // bird measures one question to BIRD over its socket against a forked birdc, and a thousand prefixes
 // withdrawn by one configure against one configure for each.
 func (b *bench) bird(ctx context.Context, r *report) (err error) {
-	ps := make([]netip.Prefix, thousand)
-	for i := range ps {
-		ps[i] = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 60, byte(i >> 8), byte(i)}), 32)
-	}
+	ps := thousandPrefixes()
 	l, err := lab.Anycast(ctx, lab.AnycastOptions{BGP: true, Nodes: lab.BIRDHost, Way: lab.Routes, NoUnbound: true, Files: map[string]string{lab.IncludeFile: ""},
 		Services: []lab.NamedService{{Name: "resolver", Prefixes: ps}}})
 	if err != nil {
@@ -89,6 +83,7 @@ func (b *bench) birdQuery(ctx context.Context, r *report, d *lab.BIRD) error {
 func (b *bench) birdBulk(ctx context.Context, r *report, router *bird.Router, ps []netip.Prefix) error {
 	const some = 20
 	var all, single sample
+	shown.begin("bird", b.few())
 	for range b.few() {
 		if err := settled(ctx, router, ps, routers.Announced); err != nil {
 			return err
@@ -108,6 +103,7 @@ func (b *bench) birdBulk(ctx context.Context, r *report, router *bird.Router, ps
 			}
 		}
 		single.ms(time.Since(began) * thousand / some)
+		shown.step()
 	}
 	r.instead(r.add(fmt.Sprintf("%d prefixes withdrawn and read to be gone, one configure", thousand), "ms", all), "one configure a prefix", single)
 	return nil
@@ -122,16 +118,23 @@ func settled(ctx context.Context, router routers.Router, ps []netip.Prefix, want
 	if err := router.Apply(ctx, cs); err != nil {
 		return err
 	}
-	goal := map[routers.Want]routers.Stage{routers.Announced: routers.Advertised, routers.Withdrawn: routers.Absent}[want]
+	return read(ctx, router, ps, want)
+}
+
+// read reads until all prefixes are as wanted.
+func read(ctx context.Context, router routers.Router, ps []netip.Prefix, want routers.Want) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return lab.Wait(ctx, fmt.Sprintf("%d prefixes %s", len(ps), want), time.Millisecond, func() (bool, error) {
+	return lab.Wait(ctx, fmt.Sprintf("%d prefixes to be read %s", len(ps), want), time.Millisecond, func() (bool, error) {
 		os, err := router.Observe(ctx, ps)
+		if err != nil {
+			return false, err
+		}
 		for _, o := range os {
-			if o.Stage != goal {
-				return false, nil
+			if !reached(o.Stage, want, router.Goal()) {
+				return false, fmt.Errorf("%s is read %s: %s", o.Prefix, o.Stage, o.Detail)
 			}
 		}
-		return err == nil, nil
+		return true, nil
 	})
 }

@@ -32,6 +32,7 @@ func (b *bench) change(ctx context.Context, r *report) (err error) {
 	defer func() { err = errors.Join(err, n.Close()) }()
 	driver := frr.New(frr.Options{SocketDir: n.node.FRR.SocketDir()})
 	steps, forked := map[routers.Want][]step{}, map[routers.Want]sample{}
+	shown.begin("change", 4*b.runs)
 	for range b.runs {
 		for _, want := range []routers.Want{routers.Announced, routers.Withdrawn} {
 			if err := n.quiet(ctx); err != nil {
@@ -42,6 +43,7 @@ func (b *bench) change(ctx context.Context, r *report) (err error) {
 				return err
 			}
 			steps[want] = append(steps[want], s)
+			shown.step()
 		}
 	}
 	for range b.runs {
@@ -56,6 +58,7 @@ func (b *bench) change(ctx context.Context, r *report) (err error) {
 			s := forked[want]
 			s.ms(time.Since(began))
 			forked[want] = s
+			shown.step()
 		}
 	}
 	for _, want := range []routers.Want{routers.Announced, routers.Withdrawn} {

@@ -58,11 +58,13 @@ func (b *bench) drains(ctx context.Context, n *network, prefixes, runs int) (map
 		return nil, errors.Join(err, s.leave(ctx))
 	}
 	all := map[bool]*spread{false: {}, true: {}}
+	shown.begin("core, drained and resumed", 2*runs)
 	for i := range 2 * runs {
 		there := i%2 == 1
 		if err := n.drain(ctx, s, prefixes, there, all[there]); err != nil {
 			return nil, errors.Join(err, s.leave(ctx))
 		}
+		shown.step()
 	}
 	return all, s.leave(ctx)
 }
@@ -97,6 +99,7 @@ func (n *network) drain(ctx context.Context, s *sidecar, prefixes int, there boo
 // moves adds and deletes the addresses by one ip each time.
 func (n *network) moves(ctx context.Context, prefixes, runs int) (map[bool]sample, error) {
 	all := map[bool]sample{}
+	shown.begin("core, by ip", 2*runs)
 	for i := range 2 * runs {
 		there, action := i%2 == 0, "add"
 		if !there {
@@ -116,6 +119,7 @@ func (n *network) moves(ctx context.Context, prefixes, runs int) (map[bool]sampl
 		s := all[there]
 		s.ms(seen.Sub(began))
 		all[there] = s
+		shown.step()
 	}
 	return all, nil
 }

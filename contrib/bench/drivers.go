@@ -4,118 +4,235 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"vouch/routers"
-	"vouch/routers/bird"
-	"vouch/routers/bird/ctl"
-	"vouch/routers/bird/include"
-	"vouch/routers/frr"
 	"vouch/routers/lab"
 )
 
-// A subject is one driver in one network, whose core is FRR.
-type subject struct {
-	name    string
-	network lab.AnycastOptions
-	driver  func(nd *lab.AnycastNode) routers.Router
-}
-
-func birds(r lab.Release, way lab.Way, o bird.Options) subject {
-	network := lab.AnycastOptions{BGP: true, Nodes: r, Way: way, NoUnbound: true}
-	if way >= lab.Switch { // as vouch leaves it for a service that is withdrawn
-		v := ctl.Version{Major: 2, Minor: 17}
-		if r == lab.BIRDHost {
-			v = ctl.Version{Major: 2}
-		}
-		network.Files = map[string]string{lab.IncludeFile: string(include.Render(include.Format{Style: o.Style, Version: v},
-			[]include.Entry{{Prefix: lab.Service, Want: routers.Withdrawn, Symbol: o.Symbol, Worse: o.Degraded.Symbol}}))}
-	}
-	return subject{fmt.Sprintf("%s, %s, bgp", r, way), network, func(nd *lab.AnycastNode) routers.Router {
-		o.Socket, o.Include = nd.BIRD.Socket(), nd.BIRD.Path(lab.IncludeFile)
-		return bird.New(o)
-	}}
-}
-
-func frrs(r lab.Release, bgp bool, o frr.Options) subject {
-	protocol := map[bool]string{false: frr.ProtocolOSPF, true: frr.ProtocolBGP}[bgp]
-	network := lab.AnycastOptions{BGP: bgp, Nodes: r, NoUnbound: true, NoMinArrival: !bgp}
-	if o.Method == frr.MethodNetwork {
-		network.NoStatements = true
-		network.NodeConfig = "ip route 10.53.53.53/32 blackhole\n"
-	}
-	return subject{fmt.Sprintf("%s, %s, %s", r, o.Method, protocol), network, func(nd *lab.AnycastNode) routers.Router {
-		o.SocketDir, o.Protocol, o.Unpaced = nd.FRR.SocketDir(), protocol, !bgp
-		return frr.New(o)
-	}}
-}
-
-func subjects() []subject {
-	off := bird.Options{Method: bird.MethodInclude, Style: bird.StyleSwitch, Symbol: "RESOLVER_OFF", Degraded: bird.Degraded{Symbol: "RESOLVER_DEGRADED_OFF"}}
-	return []subject{
-		frrs(lab.FRRHost, false, frr.Options{Method: frr.MethodAddress}),
-		frrs(lab.FRRHost, true, frr.Options{Method: frr.MethodAddress}),
-		frrs(lab.FRR10, false, frr.Options{Method: frr.MethodAddress}),
-		birds(lab.BIRDHost, lab.Direct, bird.Options{}),
-		birds(lab.BIRDHost, lab.Protocol, bird.Options{Method: bird.MethodProtocol, Symbol: "anycast_{service}"}),
-		birds(lab.BIRDHost, lab.Switch, off),
-		birds(lab.BIRDHost, lab.Routes, bird.Options{Method: bird.MethodInclude, Style: bird.StyleRoutes, Symbol: "vouch4"}),
-		birds(lab.BIRD3, lab.Switch, off),
-	}
-}
-
-// drivers measures, for each driver, how long after it was asked the core's kernel table has changed.
+// drivers measures, for each driver and method, how long after it was asked the core's kernel table has
+// changed. Networks with OSPF are waited for most of the time, so all of them stand at once; but changes are
+// made one at a time.
 func (b *bench) drivers(ctx context.Context, r *report) error {
 	var failed []error
-	for _, s := range subjects() {
-		progress("drivers: %s", s.name)
-		if err := b.driver(ctx, s, r); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", s.name, err))
+	bgp, ospf := bgpSites(), ospfSites()
+	shown.begin("drivers", 2*b.runs*count(bgp, ospf))
+	for _, s := range bgp {
+		failed = append(failed, b.at(ctx, []site{s}, r))
+	}
+	return errors.Join(append(failed, b.at(ctx, ospf, r))...)
+}
+
+func count(all ...[]site) (subjects int) {
+	for _, s := range slices.Concat(all...) {
+		subjects += len(s.subjects)
+	}
+	return subjects
+}
+
+// at measures some sites. It has all stand before, and none ends before all are measured, so that nothing
+// starts or stops meanwhile.
+func (b *bench) at(ctx context.Context, sites []site, r *report) error {
+	stands := make([]*stand, len(sites))
+	var one sync.Mutex
+	var all sync.WaitGroup
+	for i, s := range sites {
+		all.Go(func() { stands[i] = standing(ctx, s, &one) })
+	}
+	all.Wait()
+	reports, failed := make([]report, len(sites)), make([]error, len(sites))
+	for i, st := range stands {
+		all.Go(func() {
+			reports[i].part = r.part
+			failed[i] = st.measure(ctx, b.runs, &reports[i])
+		})
+	}
+	all.Wait()
+	for i, st := range stands {
+		r.rows = append(r.rows, reports[i].rows...)
+		failed = append(failed, st.close())
+	}
+	return errors.Join(failed...)
+}
+
+// A stand is a site that stands, or err says why it does not.
+type stand struct {
+	site
+	name string
+	lab  *lab.AnycastLab
+	one  *sync.Mutex // held while a change is made and measured
+	err  error
+}
+
+func standing(ctx context.Context, s site, one *sync.Mutex) *stand {
+	st := &stand{site: s, name: named(ctx, s.release), one: one}
+	if missing := lab.Missing(s.release); len(missing) > 0 {
+		st.err = fmt.Errorf("missing %s: run contrib/lab/roots", strings.Join(missing, ", "))
+		return st
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	st.lab, st.err = lab.Anycast(ctx, s.network)
+	return st
+}
+
+func (st *stand) close() error {
+	if st.lab == nil {
+		return nil
+	}
+	return st.lab.Close()
+}
+
+// measure measures all subjects. What fails is in the row of it, and the rows that follow may be good.
+func (st *stand) measure(ctx context.Context, runs int, r *report) error {
+	var failed []error
+	for _, s := range st.subjects {
+		name := st.name + " " + s.name
+		took := map[routers.Want]*tally{routers.Withdrawn: {}, routers.Announced: {}}
+		err := st.err
+		if err == nil {
+			err = st.subject(ctx, s, runs, took)
+		}
+		for _, of := range []struct {
+			want routers.Want
+			what string
+		}{{routers.Withdrawn, "gone"}, {routers.Announced, "there"}} {
+			took[of.want].cut(err)
+			_, short := r.tally(name+": "+of.what+" at the core", *took[of.want], runs)
+			failed = append(failed, short)
 		}
 	}
 	return errors.Join(failed...)
 }
 
-func (b *bench) driver(ctx context.Context, s subject, r *report) (err error) {
-	l, err := lab.Anycast(ctx, s.network)
-	if err != nil {
+// A course is a driver in a network while it is measured.
+type course struct {
+	*stand
+	prefix   netip.Prefix
+	via      netip.Addr // the core's next hop
+	node     *lab.AnycastNode
+	router   routers.Router
+	follower *lab.Follower
+	bound    time.Duration // how long a change may take to show
+	rest     time.Duration
+	last     time.Time // when the core had the last change
+}
+
+func (st *stand) subject(ctx context.Context, s subject, runs int, took map[routers.Want]*tally) (err error) {
+	c := course{stand: st, prefix: s.prefix, rest: s.rest, bound: 20 * time.Second, node: st.lab.Nodes[0], via: st.lab.Nodes[0].Via}
+	if s.prefix.Addr().Is6() {
+		c.via = c.node.Via6
+	}
+	if c.follower, err = st.lab.Core.FollowNextHops(ctx, s.prefix); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.Close()) }()
-	nd := l.Nodes[0]
-	f, err := l.Core.FollowNextHops(ctx, lab.Service)
-	if err != nil {
+	defer c.follower.Stop()
+	if c.router, err = s.driver(c.node); err != nil {
 		return err
 	}
-	defer f.Stop()
-	router := s.driver(nd)
-	defer func() { err = errors.Join(err, router.Close()) }()
-	if labeled, ok := router.(routers.Labeled); ok {
-		labeled.SetLabels(map[netip.Prefix]routers.Label{lab.Service: {Service: "resolver"}})
+	defer func() { err = errors.Join(err, c.router.Close()) }()
+	if labeled, ok := c.router.(routers.Labeled); ok {
+		labeled.SetLabels(map[netip.Prefix]routers.Label{s.prefix: {Service: "resolver"}})
 	}
-	took := map[routers.Want]*sample{routers.Announced: {}, routers.Withdrawn: {}}
-	for i := range 2 * b.runs {
+	if err := c.begin(ctx); err != nil {
+		return err
+	}
+	for i := range 2 * runs {
 		want := []routers.Want{routers.Announced, routers.Withdrawn}[i%2]
-		if err := l.Quiet(ctx, nd); err != nil {
-			return err
+		took[want].note(c.change(ctx, want))
+		shown.step()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
-		asked := time.Now()
-		if err := nd.Do(func() error { return router.Apply(ctx, []routers.Change{{Prefix: lab.Service, Want: want}}) }); err != nil {
-			return err
+		if took[want].hopeless() {
+			return fmt.Errorf("given up after %d failures in a row", hopeless)
 		}
-		waiting, cancel := context.WithTimeout(ctx, 20*time.Second)
-		seen, err := f.Await(waiting, asked, func(hops []netip.Addr) bool {
-			return slices.Contains(hops, nd.Via) == (want == routers.Announced)
-		})
-		cancel()
-		if err != nil {
-			return fmt.Errorf("%s: %w", want, err)
-		}
-		took[want].ms(seen.Time.Sub(asked))
 	}
-	r.add(s.name+": asked to gone at the core", "ms", *took[routers.Withdrawn])
-	r.add(s.name+": asked to there at the core", "ms", *took[routers.Announced])
 	return nil
+}
+
+// begin has the prefix withdrawn, as it would be before the service is first found well.
+func (c *course) begin(ctx context.Context) error {
+	defer func() { c.last = time.Now() }()
+	if err := c.apply(ctx, routers.Withdrawn); err != nil {
+		return err
+	}
+	return c.verify(ctx, routers.Withdrawn)
+}
+
+func (c *course) apply(ctx context.Context, want routers.Want) error {
+	return c.node.Do(func() error { return c.router.Apply(ctx, []routers.Change{{Prefix: c.prefix, Want: want}}) })
+}
+
+// change makes one change, and says how long after that the core had it. The core must have had the
+// opposite before, and the driver must read what the core has.
+func (c *course) change(ctx context.Context, want routers.Want) (time.Duration, error) {
+	if err := c.quiet(ctx); err != nil {
+		return 0, fmt.Errorf("before it is %s: %w", want, err)
+	}
+	took, err := c.timed(ctx, want)
+	if err == nil {
+		err = c.verify(ctx, want)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("to be %s: %w", want, err)
+	}
+	return took, nil
+}
+
+// quiet waits until neither the node nor the core holds a change back.
+func (c *course) quiet(ctx context.Context) error {
+	if c.network.BGP {
+		return nil
+	}
+	if c.rest > 0 {
+		// Quiet takes a second too, and asks the daemons all the while. BIRD does some things at every tick of
+		// a second, of which all moments are to be met.
+		if err := pause(ctx, time.Until(c.last.Add(c.rest-time.Second))+rand.N(time.Second)); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.bound)
+	defer cancel()
+	return c.lab.Quiet(ctx, c.node)
+}
+
+func (c *course) timed(ctx context.Context, want routers.Want) (time.Duration, error) {
+	c.one.Lock()
+	defer c.one.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, c.bound)
+	defer cancel()
+	there := want == routers.Announced
+	if hops := c.follower.Now().Addrs; slices.Contains(hops, c.via) == there {
+		return 0, fmt.Errorf("the core had it so before: its next hops to %s were %v", c.prefix, hops)
+	}
+	defer func() { c.last = time.Now() }()
+	asked := time.Now()
+	if err := c.apply(ctx, want); err != nil {
+		return 0, err
+	}
+	seen, err := c.follower.Await(ctx, asked, func(hops []netip.Addr) bool { return slices.Contains(hops, c.via) == there })
+	if err != nil {
+		return 0, err
+	}
+	return seen.Time.Sub(asked), nil
+}
+
+// verify waits until the driver reads the prefix to be as wanted.
+func (c *course) verify(ctx context.Context, want routers.Want) error {
+	ctx, cancel := context.WithTimeout(ctx, c.bound)
+	defer cancel()
+	return lab.Wait(ctx, "the driver to read so", 5*time.Millisecond, func() (bool, error) {
+		var os []routers.Observation
+		err := c.node.Do(func() (err error) { os, err = c.router.Observe(ctx, []netip.Prefix{c.prefix}); return err })
+		if err == nil && !reached(os[0].Stage, want, c.router.Goal()) {
+			err = fmt.Errorf("it reads %s: %s", os[0].Stage, os[0].Detail)
+		}
+		return err == nil, err
+	})
 }

@@ -108,6 +108,7 @@ func (b *bench) routeLost(ctx context.Context, n *network, r *report) error {
 	progress("fault: default route deleted and set")
 	var lost, back reaction
 	err := b.withOwnTable(ctx, n, func(s *sidecar) error {
+		shown.begin("fault", b.runs)
 		for range b.runs {
 			if err := n.react(ctx, s, &lost, blow{strike: n.route(ctx, "del")}); err != nil {
 				return err
@@ -115,6 +116,7 @@ func (b *bench) routeLost(ctx context.Context, n *network, r *report) error {
 			if err := n.react(ctx, s, &back, blow{strike: n.route(ctx, "add"), there: true}); err != nil {
 				return err
 			}
+			shown.step()
 		}
 		return nil
 	})
@@ -141,10 +143,12 @@ func (b *bench) drift(ctx context.Context, n *network, r *report) error {
 	progress("fault: address taken and put back by hand")
 	var taken, put, ignored reaction
 	err := b.withOwnTable(ctx, n, func(s *sidecar) error {
+		shown.begin("fault", 2*b.runs)
 		for range b.runs {
 			if err := n.react(ctx, s, &taken, blow{strike: n.hand(ctx, "del"), there: true, undone: true}); err != nil {
 				return err
 			}
+			shown.step()
 		}
 		if err := n.react(ctx, s, &ignored, blow{strike: n.route(ctx, "del")}); err != nil {
 			return err
@@ -153,6 +157,7 @@ func (b *bench) drift(ctx context.Context, n *network, r *report) error {
 			if err := n.react(ctx, s, &put, blow{strike: n.hand(ctx, "add"), undone: true}); err != nil {
 				return err
 			}
+			shown.step()
 		}
 		return nil
 	})
@@ -232,6 +237,7 @@ func (b *bench) polled(ctx context.Context, n *network, r *report) error {
 		return err
 	}
 	var off, back sample
+	shown.begin("fault", b.runs)
 	for range b.runs {
 		var c cycle
 		if c, err = n.die(ctx); err != nil {
@@ -239,6 +245,7 @@ func (b *bench) polled(ctx context.Context, n *network, r *report) error {
 		}
 		off.ms(c.off.Sub(c.died))
 		back.ms(c.on.Sub(c.born))
+		shown.step()
 	}
 	r.add("unbound killed, interval 1 s, fast 200 ms, fall 3: address off lo", "ms", off)
 	r.add("unbound answers again, rise 2: address on lo", "ms", back)

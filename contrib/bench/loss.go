@@ -43,6 +43,7 @@ func (b *bench) loss(ctx context.Context, r *report) (err error) {
 // deaths counts what is lost with an unbound that dies and comes back.
 func (b *bench) deaths(ctx context.Context, n *network, client *lab.Stream, r *report) error {
 	var sent, within, after, outside sample
+	shown.begin("loss, death and return", b.runs)
 	for range b.runs {
 		began := time.Now()
 		c, err := n.die(ctx)
@@ -58,6 +59,7 @@ func (b *bench) deaths(ctx context.Context, n *network, client *lab.Stream, r *r
 		within = append(within, float64(len(client.Lost(from, c.off))))
 		after = append(after, float64(len(client.Lost(c.off, c.gone))))
 		outside = append(outside, float64(len(client.Lost(began, from))+len(client.Lost(c.gone, end))))
+		shown.step()
 	}
 	r.add("death and return: sent, one each 5 ms", "queries", sent)
 	r.add("  lost between death and withdrawal on the node", "queries", within)
@@ -69,6 +71,7 @@ func (b *bench) deaths(ctx context.Context, n *network, client *lab.Stream, r *r
 // planned counts what is lost with a drain and a resume of a node that is well.
 func (b *bench) planned(ctx context.Context, n *network, s *sidecar, client *lab.Stream, r *report) error {
 	var sent, lost sample
+	shown.begin("loss, drain and resume", b.runs)
 	for range b.runs {
 		began := time.Now()
 		for _, there := range []bool{false, true} {
@@ -83,6 +86,7 @@ func (b *bench) planned(ctx context.Context, n *network, s *sidecar, client *lab
 		}
 		sent = append(sent, float64(client.Between(began, end).Sent))
 		lost = append(lost, float64(len(client.Lost(began, end))))
+		shown.step()
 	}
 	r.add("drain and resume: sent", "queries", sent)
 	r.add("  lost", "queries", lost)

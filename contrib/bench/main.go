@@ -71,6 +71,7 @@ type part struct {
 var parts = []part{
 	{"query", "one question to FRR", (*bench).query},
 	{"change", "one FRR prefix changed and read back", (*bench).change},
+	{"frr", "FRR: a thousand prefixes in one session", (*bench).frr},
 	{"bird", "BIRD: one question, and a thousand prefixes at once", (*bench).bird},
 	{"drivers", "from asking to the core's kernel table, by driver and method", (*bench).drivers},
 	{"core", "from the decision to the core's kernel table", (*bench).core},
@@ -94,9 +95,6 @@ type bench struct {
 	runs        int
 }
 
-// progress says on stderr what is being done.
-func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...) }
-
 // perPart is how long a part may take, beside what each run adds to that.
 const perPart, perRun = 4 * time.Minute, 2 * time.Minute
 
@@ -110,11 +108,12 @@ func measure(ctx context.Context, o options) error {
 	m.FRR, _ = lab.FRRVersion(ctx)
 	var rows []row
 	var failed []error
-	for _, p := range parts {
-		if o.only != "" && o.only != p.name || ctx.Err() != nil {
-			continue
+	chosen := choose(o.only)
+	for i, p := range chosen {
+		if ctx.Err() != nil {
+			break
 		}
-		progress("%s: %s", p.name, p.what)
+		progress("%d of %d: %s: %s", i+1, len(chosen), p.name, p.what)
 		r := report{part: p.name + ": " + p.what}
 		if err := b.part(ctx, p, &r); err != nil {
 			failed = append(failed, fmt.Errorf("%w: %s: %w", errPart, p.name, err))
@@ -126,6 +125,11 @@ func measure(ctx context.Context, o options) error {
 		failed = append(failed, fmt.Errorf("%w: interrupted", errPart))
 	}
 	return errors.Join(append(failed, printAll(os.Stdout, m, rows, o.json))...)
+}
+
+// choose gives the part of a name, or all.
+func choose(only string) []part {
+	return slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return only != "" && p.name != only })
 }
 
 func (b *bench) part(ctx context.Context, p part, r *report) error {

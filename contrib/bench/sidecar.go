@@ -118,7 +118,7 @@ type event struct {
 	Time   time.Time `json:"time"`
 	Kind   string    `json:"kind"`
 	Prefix string    `json:"prefix"`
-	Reason string    `json:"reason"`
+	Stage  string    `json:"stage"`
 }
 
 func (s *sidecar) events(ctx context.Context) ([]event, error) {
@@ -171,7 +171,7 @@ func (s *sidecar) verified(ctx context.Context, since time.Time, prefixes int, t
 func staged(es []event, since time.Time, prefixes int, stage routers.Stage) time.Time {
 	seen := map[string]bool{}
 	for _, e := range es {
-		if e.Kind != "stage" || e.Reason != stage.String() || e.Time.Before(since) {
+		if e.Kind != "stage" || e.Stage != stage.String() || e.Time.Before(since) {
 			continue
 		}
 		if seen[e.Prefix] = true; len(seen) == prefixes {

@@ -19,6 +19,7 @@ type row struct {
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
 	Times  float64 `json:"times,omitempty"` // its median, as a multiple of vouch's; 0: it is vouch's own
+	Lacks  string  `json:"lacks,omitempty"` // what went wrong and is not in the figures
 }
 
 // A report is all rows of a part, in the order of printing.
@@ -58,8 +59,15 @@ func printTable(out io.Writer, rows []row) error {
 			fmt.Fprintf(&b, "\n%-*s  %5s %9s %9s %9s  %-8s %8s\n", wide+2, r.Part, "runs", "median", "min", "max", "unit", "ratio")
 			part = r.Part
 		}
-		line := fmt.Sprintf("  %-*s  %5d %9s %9s %9s  %-8s %8s", wide, r.What, r.Runs, number(r.Median), number(r.Min), number(r.Max), r.Unit, ratio(r.Times))
+		median, least, most := number(r.Median), number(r.Min), number(r.Max)
+		if r.Runs == 0 {
+			median, least, most = "-", "-", "-"
+		}
+		line := fmt.Sprintf("  %-*s  %5d %9s %9s %9s  %-8s %8s", wide, r.What, r.Runs, median, least, most, r.Unit, ratio(r.Times))
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		if r.Lacks != "" {
+			b.WriteString("    ! " + strings.ReplaceAll(r.Lacks, "\n", "\n      ") + "\n")
+		}
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

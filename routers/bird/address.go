@@ -2,8 +2,8 @@ package bird
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
-	"slices"
 
 	"vouch/routers"
 )
@@ -42,11 +42,14 @@ func (a byAddress) judge(kernel routers.Observation, s sight) routers.Observatio
 	case o.Stage == routers.Unknown:
 	case o.Stage >= routers.Selected && kernel.Stage == routers.Absent:
 		o.Broken, o.Detail = true, join(o.Detail, "announced although "+kernel.Detail)
+		if by, peers := s.whose(); by != "" {
+			o.Detail += fmt.Sprintf(": the route of protocol %s is given to %s", by, peers)
+		}
 	case o.Stage >= routers.Selected && kernel.Stage < routers.Selected:
 		o.Broken, o.Detail = true, join(o.Detail, "announced although the address cannot be used: "+kernel.Detail)
 	case o.Stage == routers.Absent && kernel.Stage > routers.Absent:
 		o.Stage = routers.Configured
-		o.Detail = join(kernel.Detail, "bird has no route of the address: is there a direct protocol, or a stub interface of OSPF, for "+a.options.Interface+"?")
+		o.Detail = join(kernel.Detail, "bird has no route of the address: is there a direct protocol, or a stub interface of OSPF, for "+a.options.Interface+"?"+onStub(a.options.Interface, kernel.Prefix))
 	}
 	return o
 }
@@ -56,7 +59,7 @@ func (a byAddress) apply(ctx context.Context, cs []routers.Change) error {
 	var able []routers.Change
 	var refused []error
 	for _, part := range a.daemons.split(ctx, prefixesOf(cs)) {
-		mine := slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool { return !slices.Contains(part.prefixes, c.Prefix) })
+		mine := part.pick(cs)
 		if withdraws := withdrawsOf(mine); len(withdraws) < len(mine) {
 			if _, err := part.version(ctx); err != nil {
 				refused, mine = append(refused, err), withdraws

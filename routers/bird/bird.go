@@ -55,7 +55,7 @@ type Options struct {
 	// Symbol is what a prefix goes by in BIRD's configuration where its label has no symbol of its own:
 	// {service} and {SERVICE} stand for the service's name, with "_" for what no symbol can hold. It is
 	// the protocol with method protocol, and by style the number, the static protocol, the set or the
-	// function. Default by method and style, see defaultSymbols. Symbol6 is the same for IPv6; default: as Symbol,
+	// function. Default by method and style, see Symbols. Symbol6 is the same for IPv6; default: as Symbol,
 	// with a 6 behind it where one thing cannot be for both families.
 	Symbol  string
 	Symbol6 string
@@ -82,8 +82,7 @@ var (
 	Sockets6 = []string{"/run/bird/bird6.ctl", "/run/bird6.ctl", "/usr/local/var/run/bird6.ctl"}
 )
 
-// withDefaults fills in what was left out. IPv6 goes by the name of IPv4 with a 6 behind it, since a static
-// protocol and a set have one family; but a number and a function do for both.
+// withDefaults fills in what was left out.
 func (o Options) withDefaults() Options {
 	o.Method = cmp.Or(o.Method, MethodAddress)
 	o.Interface = cmp.Or(o.Interface, "lo")
@@ -91,32 +90,7 @@ func (o Options) withDefaults() Options {
 	o.Style = cmp.Or(o.Style, StyleSwitch)
 	o.MinPeers = max(o.MinPeers, 1)
 	o.Timeout = cmp.Or(o.Timeout, time.Second)
-	kind := o.Style
-	if o.Method == MethodProtocol {
-		kind = MethodProtocol
-	}
-	if o.Symbol == "" && kind == StyleRoutes {
-		o.Symbol6 = cmp.Or(o.Symbol6, "vouch6")
-	}
-	o.Symbol = cmp.Or(o.Symbol, defaultSymbols[kind])
-	six := func(name, name6 string) string {
-		switch {
-		case name == "" || name6 != "":
-			return name6
-		case kind == StyleSwitch || kind == StyleFunction:
-			return name
-		}
-		return name + "6"
-	}
-	o.Symbol6 = six(o.Symbol, o.Symbol6)
-	o.Degraded.Symbol6 = six(o.Degraded.Symbol, o.Degraded.Symbol6)
+	o.Symbol, o.Symbol6 = o.Symbols()
+	o.Degraded.Symbol6 = cmp.Or(o.Degraded.Symbol6, o.Sixth(o.Degraded.Symbol))
 	return o
-}
-
-var defaultSymbols = map[string]string{
-	MethodProtocol: "{service}",
-	StyleSwitch:    "{SERVICE}_OFF",
-	StyleRoutes:    "vouch4",
-	StyleList:      "ANYCAST_PREFIXES",
-	StyleFunction:  "match_route",
 }

@@ -29,7 +29,7 @@ func check(ctx context.Context, t talker) error {
 // of one, so it cannot be waited for.
 func configure(ctx context.Context, t talker, v ctl.Version) error {
 	const command = "configure"
-	if v.AtLeast(3, 0) {
+	if v.AtLeast(3, 0, 0) {
 		if err := settled(ctx, t); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func settled(ctx context.Context, t talker) error {
 
 // reload has the peers told anew of withdraws that are in force already: after somebody's `configure soft`
 // a filter is not asked again for the routes that have passed it. That it fails is seen by reading, but
-// with BIRD 1.6, which does not tell what was sent: there every peer is told anew.
+// before 2.0.8, which does not tell what was sent: there every peer is told anew.
 func (b byInclude) reload(ctx context.Context, part part, v ctl.Version, cs []routers.Change) {
 	told := map[netip.Prefix]value{}
 	if err := b.values(ctx, part.of(prefixesOf(withdrawsOf(cs))), told); err != nil {
@@ -90,7 +90,7 @@ func (b byInclude) reload(ctx context.Context, part part, v ctl.Version, cs []ro
 	for _, o := range os {
 		for _, peer := range o.Peers {
 			command := reloading(v) + quoted(peer.Name)
-			if (v.Major == 1 || peer.Stage == routers.Advertised) && !slices.Contains(commands, command) {
+			if (!tellsSent(v) || peer.Stage == routers.Advertised) && !slices.Contains(commands, command) {
 				commands = append(commands, command)
 			}
 		}
@@ -100,10 +100,32 @@ func (b byInclude) reload(ctx context.Context, part part, v ctl.Version, cs []ro
 	}
 }
 
+// insist has every peer told anew of what the filters let pass, where BIRD may not have seen that they have
+// changed: before 2.0.8 every other change of a function is taken for none (seen with 2.0.7), and what was
+// sent cannot be read either. 1.6 sees them.
+func (b byInclude) insist(ctx context.Context, part part, v ctl.Version) error {
+	filtered := b.options.Style == StyleList || b.options.Style == StyleFunction
+	if !filtered || v.Major < 2 || tellsSent(v) {
+		return nil
+	}
+	protocols, err := readProtocols(ctx, part)
+	if err != nil {
+		return err
+	}
+	var commands []string
+	for _, peer := range pickPeers(protocols, b.options.Peers) {
+		if peer.state == "up" {
+			commands = append(commands, reloading(v)+quoted(peer.name))
+		}
+	}
+	_, err = part.change(ctx, commands...)
+	return err
+}
+
 // reloading is the command that has a peer's export filter asked again: 3.1.8 refuses that of 2.17.6, and
 // the other way.
 func reloading(v ctl.Version) string {
-	if v.AtLeast(3, 0) {
+	if v.AtLeast(3, 0, 0) {
 		return "reload filters out "
 	}
 	return "reload out "

@@ -11,15 +11,16 @@ import (
 	"vouch/routers/bird/ctl"
 )
 
-// examine says what in BIRD would keep the prefixes from being announced or withdrawn. It changes nothing,
-// and does not read what the methods write.
-func (d daemons) examine(ctx context.Context, o Options, ps []netip.Prefix) []routers.Finding {
+// examine says what in BIRD, and in the files that it includes, would keep the prefixes from being announced
+// or withdrawn. It changes nothing.
+func (d daemons) examine(ctx context.Context, o Options, n *names, ps []netip.Prefix) []routers.Finding {
 	var all []routers.Finding
 	var named []string // every protocol that some BIRD has
 	for _, part := range d.split(ctx, ps) {
 		version, found := access(ctx, part.talker)
 		all = append(all, found...)
 		if version == (ctl.Version{}) {
+			all = append(all, filesOfNobody(o, part.prefixes)...)
 			continue
 		}
 		subject := "bird " + version.String()
@@ -31,10 +32,19 @@ func (d daemons) examine(ctx context.Context, o Options, ps []netip.Prefix) []ro
 		for _, p := range rd.protocols {
 			named = append(named, p.name)
 		}
-		all = append(all, examineReading(rd, subject, part.prefixes)...)
+		if err := rd.askInterfaces(ctx, part.talker); err != nil {
+			all = append(all, routers.Finding{Severity: routers.Failing, Subject: subject, Text: err.Error()})
+			continue
+		}
+		off, found := examineMethod(ctx, part, version, rd, o, n, checkup(ctx, part.talker, version))
+		all = append(all, found...)
+		all = append(all, examineReading(rd, o, n, subject, part.prefixes, off)...)
 	}
 	if len(named) > 0 {
 		all = append(all, missingPeers(o.Peers, named)...)
+	}
+	if o.Method != MethodAddress {
+		all = append(all, undelivered(ctx, ps)...)
 	}
 	return all
 }
@@ -96,28 +106,39 @@ func missingPeers(wanted, named []string) []routers.Finding {
 	return all
 }
 
-// examineReading judges what was read of one BIRD.
-func examineReading(rd reading, subject string, ps []netip.Prefix) []routers.Finding {
+// examineReading judges what was read of one BIRD, by which the prefixes in off are told not to be announced.
+func examineReading(rd reading, o Options, n *names, subject string, ps []netip.Prefix, off map[netip.Prefix]bool) []routers.Finding {
 	var all []routers.Finding
 	for _, p := range rd.peers {
-		all = append(all, examinePeer(p, rd.databases)...)
+		all = append(all, rd.examinePeer(p, rd.stubs(p, o, ps))...)
 	}
 	all = append(all, withoutPeers(rd.peers, subject, ps)...)
 	for _, p := range ps {
-		all = append(all, rd.examinePrefix(p)...)
+		all = append(all, rd.examinePrefix(p, o, n, off[p])...)
 	}
 	return all
 }
 
-// examinePeer says what keeps any prefix from going through a peer, or from going away.
-func examinePeer(p protocol, databases map[string]database) []routers.Finding {
+// stubs says whether an OSPF protocol takes prefixes from an interface, which no filter has to let pass.
+func (rd reading) stubs(p protocol, o Options, ps []netip.Prefix) bool {
+	if p.kind != kindOSPF {
+		return false
+	}
+	if o.Method == MethodAddress && slices.Contains(rd.interfaces[p.name], o.Interface) {
+		return true
+	}
+	return slices.ContainsFunc(ps, func(q netip.Prefix) bool { return isStub(rd.databases[p.name].own[q]) })
+}
+
+// examinePeer says what keeps any prefix from going through a peer, or from going away. Stubs need no filter.
+func (rd reading) examinePeer(p protocol, stubs bool) []routers.Finding {
 	subject := "protocol " + p.name
 	var all []routers.Finding
 	for _, c := range p.channels {
 		found := routers.Finding{Severity: routers.Warning, Subject: subject, WayOut: "look at `birdc show protocols all " + p.name + "`, or leave it out of peers"}
 		if ready, why := p.ready(c); !ready {
 			found.Text = why
-		} else if c.export == "REJECT" {
+		} else if c.export == "REJECT" && !stubs {
 			found.Text = strings.TrimSpace("exports nothing " + c.name)
 			found.WayOut = "give it an export filter that lets the prefixes pass, or leave it out of peers"
 		} else {
@@ -127,7 +148,7 @@ func examinePeer(p protocol, databases map[string]database) []routers.Finding {
 			all = append(all, found)
 		}
 	}
-	if p.kind == kindOSPF && p.state == "up" && databases[p.name].full == 0 && databases[p.name].err == nil {
+	if p.kind == kindOSPF && p.state == "up" && rd.databases[p.name].full == 0 && rd.databases[p.name].err == nil {
 		all = append(all, routers.Finding{Severity: routers.Warning, Subject: subject, Text: "no neighbour is full",
 			WayOut: "look at `birdc show ospf neighbors " + p.name + "`"})
 	}
@@ -179,8 +200,9 @@ func few(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// examinePrefix says what keeps one prefix from its peers although it is in the table.
-func (rd reading) examinePrefix(p netip.Prefix) []routers.Finding {
+// examinePrefix says what keeps one prefix from its peers although it is in the table. With off it is a
+// filter's part to do that.
+func (rd reading) examinePrefix(p netip.Prefix, o Options, n *names, off bool) []routers.Finding {
 	s := rd.sight(p)
 	if text := s.unread(); text != "" {
 		return []routers.Finding{{Severity: routers.Failing, Subject: p.String(), Text: "cannot be read: " + text}}
@@ -191,16 +213,44 @@ func (rd reading) examinePrefix(p netip.Prefix) []routers.Finding {
 			Text:   fmt.Sprintf("the static route of %s is hidden by that of %s, and is not what the export filters see", static, by),
 			WayOut: fmt.Sprintf("keep %s off the prefix (`import where net != %s;`), or have the filters take its route", by, p)})
 	}
-	if _, best := s.best(); !best {
+	best, is := s.best()
+	switch {
+	case is && off && len(s.given()) == 0:
+		return append(all, routers.Finding{Subject: p.String(), Text: "is in the table, and withheld from every peer, as it is to be"})
+	case !is || off || !rd.withdrawable(best, p, o, n):
 		return all
 	}
 	for _, peer := range s.peers {
 		if strings.HasPrefix(peer.Detail, rejecting) {
 			all = append(all, routers.Finding{Severity: routers.Warning, Subject: p.String(),
-				Text: fmt.Sprintf("is in the table and not given to %s: %s", peer.Name, peer.Detail), WayOut: "let it pass in the filter, or leave the protocol out of peers"})
+				Text: fmt.Sprintf("is in the table and not given to %s: %s", peer.Name, peer.Detail), WayOut: passing(p, o, n) + ", or leave the protocol out of peers"})
 		}
 	}
 	return all
+}
+
+// withdrawable says whether a route may be one that the method takes away again: filters that let another one pass
+// would announce it for good.
+func (rd reading) withdrawable(r route, p netip.Prefix, o Options, n *names) bool {
+	from, _ := rd.protocol(r.protocol)
+	if o.Method == MethodAddress {
+		return from.kind != kindStatic
+	}
+	switch symbol, worse := n.of(p); o.kind() {
+	case MethodProtocol, StyleRoutes:
+		return r.protocol == symbol || r.protocol == worse
+	case StyleSwitch:
+		return from.kind == kindStatic
+	}
+	return true
+}
+
+// passing is how a filter is to let a prefix pass.
+func passing(p netip.Prefix, o Options, n *names) string {
+	if symbol, _ := n.of(p); o.Method == MethodInclude && (o.Style == StyleList || o.Style == StyleFunction) {
+		return "let it pass in the filter where " + symbol + " says so"
+	}
+	return "let it pass in the filter"
 }
 
 // hidden finds a direct route that stands before a static one in the same table.

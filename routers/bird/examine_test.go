@@ -31,6 +31,9 @@ func says(all []routers.Finding, severity routers.Severity, subject, text string
 	})
 }
 
+// noNames are of a driver that was told no labels.
+func noNames(o Options) *names { return newNames(o) }
+
 func TestExamineScene(t *testing.T) {
 	eachScene(t, func(t *testing.T, s *scene) {
 		s.reconfigure(t, "configure", "protocol bgp core4 {", "protocol bgp core4 { graceful restart on;")
@@ -39,7 +42,7 @@ func TestExamineScene(t *testing.T) {
 		sceneWait(t, "the scene to stand again", func() error { return sceneStands(s.sights(t, d)) })
 		o := s.options()
 		o.Peers = []string{"core4", "core6", "dead4", "quiet4", "ospf4", "ospf6", "nosuch"}
-		all := d.examine(t.Context(), o, scenePrefixes)
+		all := d.examine(t.Context(), o, noNames(o), scenePrefixes)
 		version, err := s.release.Version(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -85,7 +88,7 @@ func TestExamineAway(t *testing.T) {
 	o := Options{Via: ViaSocket, Socket: missing, Socket6: missing, Timeout: time.Second}
 	d := newDaemons(o)
 	defer d.close()
-	all := d.examine(t.Context(), o, []netip.Prefix{sceneStatic, sceneStatic6})
+	all := d.examine(t.Context(), o, noNames(o), []netip.Prefix{sceneStatic, sceneStatic6})
 	if len(all) != 1 || !says(all, routers.Failing, "bird", missing+": no such socket") {
 		t.Error(findings(all))
 	}
@@ -100,7 +103,7 @@ func TestExamineRestricted(t *testing.T) {
 		o := replayOptions(replay(t, r), nil)
 		d := newDaemons(o)
 		defer d.close()
-		return d.examine(t.Context(), o, scenePrefixes)
+		return d.examine(t.Context(), o, noNames(o), scenePrefixes)
 	}
 	if all := examine(); !says(all, routers.Failing, "bird 2.0.12", "its control socket is restricted") || !says(all, routers.Warning, "bird 2.0.12", "a reconfiguration is in progress") {
 		t.Error(findings(all))
@@ -121,7 +124,7 @@ func TestExamineByCommand(t *testing.T) {
 	o.Birdc = sceneScript(t, []string{"env", "SOCKET=" + s.main.Socket(), "CLIENT=" + s.main.Client()[0], "sh", "-c", knows, "sh"})
 	d := newDaemons(o)
 	defer d.close()
-	all := d.examine(t.Context(), o, []netip.Prefix{sceneStatic})
+	all := d.examine(t.Context(), o, noNames(o), []netip.Prefix{sceneStatic})
 	if !says(all, routers.Notice, "bird 2.0.12", "no such socket") {
 		t.Error(findings(all))
 	}

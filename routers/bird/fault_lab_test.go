@@ -90,26 +90,8 @@ func TestBrokenConfiguration(t *testing.T) {
 			t.Parallel()
 			p := openPair(t, r, StyleSwitch)
 			p.settle(t, routers.Announced)
-			was := make([]string, len(p.birds))
-			for i, b := range p.birds {
-				text, err := b.Config()
-				fatal(t, err)
-				was[i] = text
-				fatal(t, b.WriteConfig(text+"\nprotocol nonsense {\n"))
-			}
-			err := p.apply(t, changes(routers.Withdrawn))
-			if !errors.Is(err, routers.ErrRefused) || !strings.Contains(err.Error(), "mend it") {
-				t.Errorf("the refusal: %v", err)
-			}
-			sceneWait(t, "the core to have lost both", func() error {
-				os := p.observed(t)
-				for i, o := range os { // its switch is still on in what BIRD runs with
-					if o.Stage != routers.Configured || len(o.Reached()) > 0 || strings.Contains(p.coreHas(t.Context(), both[i]), both[i].String()) {
-						return fmt.Errorf("%+v", o)
-					}
-				}
-				return nil
-			})
+			was := p.breakConfiguration(t)
+			p.withdrawsInSpite(t)
 			for i, b := range p.birds {
 				fatal(t, b.WriteConfig(was[i]))
 				fatal(t, b.Configure(t.Context()))
@@ -122,6 +104,38 @@ func TestBrokenConfiguration(t *testing.T) {
 			p.settle(t, routers.Announced)
 		})
 	}
+}
+
+// breakConfiguration has the operator make a mistake, and gives the text of each configuration from before.
+func (p *pair) breakConfiguration(t *testing.T) []string {
+	t.Helper()
+	was := make([]string, len(p.birds))
+	for i, b := range p.birds {
+		text, err := b.Config()
+		fatal(t, err)
+		was[i] = text
+		fatal(t, b.WriteConfig(text+"\nprotocol nonsense {\n"))
+	}
+	return was
+}
+
+// withdrawsInSpite has what is announced withdrawn with style switch, though the operator's mistake keeps BIRD
+// from reading the file.
+func (p *pair) withdrawsInSpite(t *testing.T) {
+	t.Helper()
+	err := p.apply(t, changes(routers.Withdrawn))
+	if !errors.Is(err, routers.ErrRefused) || !strings.Contains(err.Error(), "mend it") {
+		t.Errorf("the refusal: %v", err)
+	}
+	sceneWait(t, "the core to have lost both", func() error {
+		os := p.observed(t)
+		for i, o := range os { // its switch is still on in what BIRD runs with
+			if o.Stage != routers.Configured || len(o.Reached()) > 0 || strings.Contains(p.coreHas(t.Context(), both[i]), both[i].String()) {
+				return fmt.Errorf("%+v", o)
+			}
+		}
+		return nil
+	})
 }
 
 // What BIRD does not take of ours is left nowhere: the file is as it was.

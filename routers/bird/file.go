@@ -16,7 +16,10 @@ type byInclude struct {
 	options Options
 	daemons daemons
 	names   *names
+	memo    *memo
 }
+
+func newInclude(o Options, d daemons, n *names) byInclude { return byInclude{o, d, n, &memo{}} }
 
 // path is the file of a family's BIRD: one for both but for 1.6.
 func (b byInclude) path(v ctl.Version, v4 bool) (string, error) {
@@ -36,19 +39,50 @@ func (b byInclude) format(v ctl.Version) include.Format {
 		Attributes: include.Attributes{Community: d.Community, MED: d.MED, Prepend: d.Prepend, Metric2: d.Metric2}}
 }
 
-// observe reads the peers and tables, and from BIRD the values that the file defines as they are in force.
+// observe reads the peers and tables, from BIRD the values that the file defines as they are in force, and
+// whether the file says the same for when BIRD reads it next. Where no BIRD runs, and it could not start for
+// want of the file, that is made: it is the one thing that observe does.
 func (b byInclude) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
 	sights, err := b.daemons.observe(ctx, b.options, ps)
 	values := map[netip.Prefix]value{}
 	errs := []error{err}
-	for _, part := range b.daemons.split(ctx, ps) {
+	parts := b.daemons.split(ctx, ps)
+	for _, part := range parts {
 		errs = append(errs, b.values(ctx, part, values))
 	}
+	bound := b.names.bound(ctx, parts)
 	os := make([]routers.Observation, len(ps))
 	for i, p := range ps {
+		if _, of := bound[p]; of {
+			values[p] = value{} // what it is said to be is what another is
+		}
 		os[i] = b.judge(p, sights[p], values[p])
 	}
+	b.rests(ctx, parts, sights, values, os)
+	b.kept(ctx, parts, values, os)
+	b.names.remains(ctx, parts, bound, os)
 	return os, routers.Join(errs...)
+}
+
+// rests says of prefixes that are let pass, and have no route, why that is.
+func (b byInclude) rests(ctx context.Context, parts []part, sights map[netip.Prefix]sight, values map[netip.Prefix]value, os []routers.Observation) {
+	lacking := map[netip.Prefix]int{}
+	for i, o := range os {
+		if v := values[o.Prefix]; o.Stage == routers.Configured && v.want() > routers.Withdrawn && len(sights[o.Prefix].own) == 0 {
+			lacking[o.Prefix] = i
+		}
+	}
+	for _, part := range parts {
+		if len(lacking) == 0 {
+			return
+		}
+		down, _ := resting(ctx, part) // what it does not tell is not said
+		for _, p := range part.prefixes {
+			if i, ok := lacking[p]; ok && down[p] != "" {
+				os[i].Detail = values[p].lets() + ", but " + b.memo.resting(down[p])
+			}
+		}
+	}
 }
 
 // judge joins what BIRD gives its peers and what it has been told.
@@ -61,13 +95,18 @@ func (b byInclude) judge(p netip.Prefix, s sight, v value) routers.Observation {
 		symbol, _ := b.names.of(p)
 		s = s.of(symbol)
 		o = s.observation(p, b.options.MinPeers)
-		o.Degraded = len(s.own) > 0 && b.options.Degraded.on(s.own[0])
+		if o.Degraded = len(s.own) > 0 && b.options.Degraded.on(s.own[0]); o.Degraded {
+			o.Detail = join(o.Detail, s.worse())
+		}
 	default:
 		s = s.stated()
 		o = s.observation(p, b.options.MinPeers)
 		o.Degraded = o.Stage > routers.Absent && v.known && v.worse && !v.normal
 		if o.Stage == routers.Absent && v.known && v.normal {
 			o.Stage, o.Detail = routers.Configured, v.name+" is 0, but there is no route: does a static protocol with the prefix say \"disabled "+v.name+"\"?"
+		}
+		if v.want() == routers.Withdrawn {
+			o.Detail = join(o.Detail, s.unheeded(v.name))
 		}
 	}
 	if v.detail != "" {
@@ -116,6 +155,5 @@ func (d Degraded) on(r route) bool {
 	}
 	med, _ := r.med()
 	metric2, _ := r.metric2()
-	return (d.MED == 0 || med == d.MED) && (d.Metric2 == 0 || metric2 == d.Metric2) && r.pathLength() >= len(d.Prepend) &&
-		(len(d.Community) > 0 || d.MED != 0 || d.Metric2 != 0 || len(d.Prepend) > 0)
+	return (d.MED == 0 || med == d.MED) && (d.Metric2 == 0 || metric2 == d.Metric2) && r.pathLength() >= len(d.Prepend) && d.byAttributes()
 }

@@ -51,7 +51,7 @@ func TestObserveSoftReconfiguration(t *testing.T) {
 		defer d.close()
 		s.reconfigure(t, "configure soft", "if net = 10.53.53.55/32 then reject", "if net ~ [10.53.53.53/32, 10.53.53.55/32] then reject")
 		core := func() routers.Peer { return peerOf(s.sights(t, d)[sceneStatic], "core4") }
-		if got := core(); got.Stage != routers.Advertised && !s.release.Split() {
+		if got := core(); got.Stage != routers.Advertised && tellsSentOf(s.release) {
 			t.Errorf("after configure soft: %v", got)
 		}
 		reload := "reload out core4"

@@ -34,7 +34,8 @@ type channel struct {
 	name      string // ipv4, ipv6, …
 	state     string // UP, DOWN, …
 	table     string
-	export    string // the filter's name, ACCEPT, REJECT or (unnamed)
+	imports   string // the filter's name, ACCEPT, REJECT or (unnamed)
+	export    string // the same
 	preferred int    // how many of the table's best routes are from here; -1: not told
 }
 
@@ -97,6 +98,8 @@ func (p *protocol) add(line string) {
 		c.state = value
 	case "Table":
 		c.table = value
+	case "Input filter":
+		c.imports = value
 	case "Output filter":
 		c.export = value
 	case "Routes":

@@ -18,6 +18,9 @@ type reading struct {
 	routes    map[netip.Prefix]found            // in every table
 	exported  map[string]map[netip.Prefix]found // by peer: what it was given
 	databases map[string]database               // by OSPF peer
+
+	shortfalls map[string]string   // with style routes, by peer: what a degraded prefix lacks there
+	interfaces map[string][]string // by OSPF protocol, where that was asked: see askInterfaces
 }
 
 // found are the routes to one prefix, or why they are not known.
@@ -80,6 +83,9 @@ func look(ctx context.Context, t talker, o Options, ps []netip.Prefix) (reading,
 		routes:    make(map[netip.Prefix]found, len(ps)),
 		exported:  map[string]map[netip.Prefix]found{},
 		databases: map[string]database{},
+	}
+	if o.Method == MethodInclude && o.Style == StyleRoutes {
+		rd.shortfalls = o.Degraded.shortfalls(v, rd.peers)
 	}
 	qs := rd.askTables(v, ps)
 	for _, peer := range rd.peers {
@@ -178,11 +184,15 @@ func (rd reading) tables() []string {
 	return slices.Compact(names)
 }
 
+// tellsSent says whether BIRD has `show route exported`, what a peer was really sent: since 2.0.8, which
+// keeps book of it. Before, `export` asks the filter of now.
+func tellsSent(v ctl.Version) bool { return v.AtLeast(2, 0, 8) }
+
 // askExported asks what a peer was given of the prefixes, one by one or all at once.
 func (rd reading) askExported(v ctl.Version, peer protocol, ps []netip.Prefix) []question {
-	exported := "exported"
-	if v.Major == 1 {
-		exported = "export"
+	exported := "export"
+	if tellsSent(v) {
+		exported = "exported"
 	}
 	sent := make(map[netip.Prefix]found, len(ps))
 	rd.exported[peer.name] = sent

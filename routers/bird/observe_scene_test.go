@@ -91,6 +91,9 @@ protocol device { }
 6: protocol ospf v3 ospf6 { ipv6 { export none; import all; }; # area 0 { interface "eth0" { type ptp; hello 1; dead 4; }; }; }
 `
 
+// tellsSentOf says whether the release tells what a peer was really sent.
+func tellsSentOf(r lab.Release) bool { return r != lab.BIRD1 && r != lab.BIRD207 }
+
 // sceneTimers are those of a BGP session in a test.
 const sceneTimers = "hold time 9; connect delay time 1; connect retry time 1; error wait time 1, 2;"
 

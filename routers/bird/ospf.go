@@ -40,6 +40,21 @@ func parseOwnLSAs(r ctl.Reply) (map[netip.Prefix]string, error) {
 	return lsas, nil
 }
 
+// isStub tells whether an LSA is of what an interface has, and stands on no route.
+func isStub(lsa string) bool { return strings.HasPrefix(lsa, "stubnet ") }
+
+// interfacesOf gives the interfaces on which an OSPF protocol runs, as `show ospf interface` names them.
+func interfacesOf(r ctl.Reply) []string {
+	var names []string
+	for _, text := range r.Texts(ctl.OSPFInterface) {
+		if rest, ok := strings.CutPrefix(text, "Interface "); ok {
+			name, _, _ := strings.Cut(rest, " ")
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // countFull gives the number of neighbours whose database is the same as ours.
 func countFull(r ctl.Reply) int {
 	full := 0

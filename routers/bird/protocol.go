@@ -26,13 +26,17 @@ func (b byProtocol) observe(ctx context.Context, ps []netip.Prefix) ([]routers.O
 		os[i] = s.observation(p, b.options.MinPeers)
 		os[i].Degraded = worse != "" && len(s.own) > 0 && s.by(worse) && !s.by(symbol)
 	}
+	parts := b.daemons.split(ctx, ps)
+	b.names.remains(ctx, parts, b.names.bound(ctx, parts), os)
 	return os, err
 }
 
 // of leaves only the routes of the named protocols: what else this node has of the prefix, such as that of
 // the address on lo, is not announced by them.
 func (s sight) of(names ...string) sight {
-	s.own = slices.DeleteFunc(slices.Clone(s.own), func(r route) bool { return !slices.Contains(names, r.protocol) })
+	mine := func(r route) bool { return slices.Contains(names, r.protocol) }
+	s.others = slices.DeleteFunc(slices.Clone(s.own), mine)
+	s.own = slices.DeleteFunc(slices.Clone(s.own), func(r route) bool { return !mine(r) })
 	return s
 }
 
@@ -45,14 +49,64 @@ func (s sight) by(name string) bool {
 func (b byProtocol) apply(ctx context.Context, cs []routers.Change) error {
 	var errs []error
 	for _, part := range b.daemons.split(ctx, prefixesOf(cs)) {
-		commands := b.commands(slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool { return !slices.Contains(part.prefixes, c.Prefix) }))
-		replies, err := part.change(ctx, commands...)
-		errs = append(errs, err)
-		for i, r := range replies {
-			errs = append(errs, unknownProtocol(r, commands[i]))
+		v, err := part.version(ctx)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		able, bound := b.names.apart(part.pick(cs), v.Major == 1)
+		errs = append(errs, b.change(ctx, part, able), b.names.boundErrors(bound))
+	}
+	return routers.Join(errs...)
+}
+
+// change gives one BIRD the commands. Where a protocol that is to be disabled is not there, it is told which one
+// has the prefix in its place.
+func (b byProtocol) change(ctx context.Context, part part, cs []routers.Change) error {
+	commands := b.commands(cs)
+	if len(commands) == 0 {
+		return nil
+	}
+	replies, err := part.change(ctx, commands...)
+	errs := []error{err}
+	missing := false
+	for i, r := range replies {
+		errs = append(errs, unknownProtocol(r, commands[i]))
+		missing = missing || r.Has(ctl.NoProtocolMatches, ctl.ParseError)
+	}
+	if missing {
+		errs = append(errs, b.instead(ctx, part, withdrawsOf(cs)))
+	}
+	return routers.Join(errs...)
+}
+
+// instead names the protocols that have prefixes which are to be withdrawn, and that vouch is not told of.
+func (b byProtocol) instead(ctx context.Context, part part, withdraws []routers.Change) error {
+	ps := prefixesOf(withdraws)
+	sights, err := observe(ctx, part, b.options, ps)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, p := range ps {
+		symbol, worse := b.names.of(p)
+		for _, r := range sights[p].own {
+			if r.protocol != symbol && r.protocol != worse && !r.connected() {
+				errs = append(errs, &routers.PrefixError{Prefix: p, Err: routers.Errorf(routers.ErrRefused,
+					"%s is a route of protocol %s, which vouch is not told of: set symbol to that, or `birdc disable %[2]s`", p, r.protocol)})
+			}
 		}
 	}
 	return routers.Join(errs...)
+}
+
+// pick gives the changes of the part's prefixes.
+func (p part) pick(cs []routers.Change) []routers.Change {
+	mine := make(map[netip.Prefix]bool, len(p.prefixes))
+	for _, q := range p.prefixes {
+		mine[q] = true
+	}
+	return slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool { return !mine[c.Prefix] })
 }
 
 func prefixesOf(cs []routers.Change) []netip.Prefix {

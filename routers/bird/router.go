@@ -3,9 +3,7 @@ package bird
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
@@ -40,12 +38,12 @@ func New(o Options) *Router {
 }
 
 func newRouter(o Options, d daemons) *Router {
-	r := &Router{options: o, daemons: d, names: &names{options: o, labels: map[netip.Prefix]routers.Label{}}}
+	r := &Router{options: o, daemons: d, names: newNames(o)}
 	switch o.Method {
 	case MethodProtocol:
 		r.method = byProtocol{o, d, r.names}
 	case MethodInclude:
-		r.method = byInclude{o, d, r.names}
+		r.method = newInclude(o, d, r.names)
 	default:
 		r.method = byAddress{o, d, rtnl.ObserveAddresses, rtnl.ChangeAddresses}
 	}
@@ -167,99 +165,5 @@ func (r *Router) SetLabels(labels map[netip.Prefix]routers.Label) { r.names.set(
 // Examine says what would keep the prefixes from being announced or withdrawn. It may be called
 // concurrently with the other methods.
 func (r *Router) Examine(ctx context.Context, ps []netip.Prefix) []routers.Finding {
-	return r.daemons.examine(ctx, r.options, ps)
-}
-
-// names knows what each prefix goes by in BIRD's configuration.
-type names struct {
-	options Options
-	mu      sync.Mutex
-	labels  map[netip.Prefix]routers.Label
-	current map[netip.Prefix]routers.Label // without those that are named no more
-}
-
-func (n *names) set(labels map[netip.Prefix]routers.Label) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	maps.Copy(n.labels, labels)
-	n.current = maps.Clone(labels)
-}
-
-// service is whose a prefix is.
-func (n *names) service(p netip.Prefix) string { return n.known()[p].Service }
-
-// rival is another service whose name makes the same symbol as that of a prefix: "a-b" and "a_b" would be
-// announced and withdrawn together. What is named no more is nobody's rival.
-func (n *names) rival(p netip.Prefix) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	mine, ok := n.current[p]
-	if !ok || mine.Symbol != "" {
-		return ""
-	}
-	for _, other := range n.current {
-		for _, template := range []string{n.options.Symbol, n.options.Symbol6} {
-			if other.Service != mine.Service && other.Symbol == "" && template != expand(template, mine.Service) &&
-				expand(template, other.Service) == expand(template, mine.Service) {
-				return other.Service
-			}
-		}
-	}
-	return ""
-}
-
-// known gives all prefixes that have a label.
-func (n *names) known() map[netip.Prefix]routers.Label {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return maps.Clone(n.labels)
-}
-
-// of gives what a prefix goes by, and what when it is degraded: empty where that has no name of its own.
-func (n *names) of(p netip.Prefix) (symbol, worse string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	l, o := n.labels[p], n.options
-	symbol, worse = o.Symbol, o.Degraded.Symbol
-	if !p.Addr().Is4() {
-		symbol, worse = o.Symbol6, o.Degraded.Symbol6
-	}
-	if l.Symbol != "" {
-		symbol = l.Symbol
-	}
-	return expand(symbol, l.Service), expand(worse, l.Service)
-}
-
-// degradable says whether there is a worse way for a prefix.
-func (n *names) degradable(p netip.Prefix) bool {
-	o := n.options
-	_, worse := n.of(p)
-	switch {
-	case o.Method == MethodAddress:
-		return false
-	case o.Method == MethodInclude && o.Style == StyleRoutes:
-		d := o.Degraded
-		return len(d.Community) > 0 || d.MED != 0 || len(d.Prepend) > 0 || d.Metric2 != 0
-	}
-	return worse != ""
-}
-
-// expand makes a symbol of a template. What no symbol can hold becomes "_".
-func expand(template, service string) string {
-	name := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_':
-			return r
-		}
-		return '_'
-	}, service)
-	return strings.NewReplacer("{service}", name, "{SERVICE}", strings.ToUpper(name)).Replace(template)
-}
-
-// join puts two details together.
-func join(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "; " + b
+	return r.daemons.examine(ctx, r.options, r.names, ps)
 }

@@ -192,7 +192,7 @@ func (p *pair) settle(t *testing.T, want routers.Want) {
 				return false, err
 			}
 			there := strings.Contains(has, q.String())
-			// a MED is not looked for: of a static route's own BIRD sends none over eBGP
+			// a MED is not looked for: not every BIRD sends that of a static route, see Degraded.arrives
 			worse := strings.Contains(strings.ReplaceAll(has, " ", ""), "(65001,666)")
 			return there == (want != routers.Withdrawn) && worse == (want == routers.Degraded), nil
 		})

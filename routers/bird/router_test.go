@@ -30,7 +30,7 @@ func (d deaf) version(context.Context) (ctl.Version, error) {
 }
 
 func labelled(o Options, labels map[netip.Prefix]routers.Label) *names {
-	n := &names{options: o.withDefaults(), labels: map[netip.Prefix]routers.Label{}}
+	n := newNames(o.withDefaults())
 	n.set(labels)
 	return n
 }

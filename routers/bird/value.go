@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"regexp"
-	"slices"
+	"strconv"
 
 	"vouch/routers"
 	"vouch/routers/bird/ctl"
@@ -34,17 +34,21 @@ func (v value) want() routers.Want {
 	return routers.Withdrawn
 }
 
+// lets says that BIRD was told to let it pass.
+func (v value) lets() string { return v.name + " lets it be announced" }
+
 // values asks one BIRD for the definitions of its prefixes, each once.
 func (b byInclude) values(ctx context.Context, part part, values map[netip.Prefix]value) error {
 	if b.options.Style == StyleRoutes || len(part.prefixes) == 0 {
 		return nil // the table shows them
 	}
 	var symbols []string
+	listed := map[string]bool{"": true}
 	for _, p := range part.prefixes {
 		symbol, worse := b.definitions(p)
 		for _, s := range []string{symbol, worse} {
-			if s != "" && !slices.Contains(symbols, s) {
-				symbols = append(symbols, s)
+			if !listed[s] {
+				symbols, listed[s] = append(symbols, s), true
 			}
 		}
 	}
@@ -53,18 +57,16 @@ func (b byInclude) values(ctx context.Context, part part, values map[netip.Prefi
 		commands[i] = "eval " + s
 	}
 	replies, err := part.read(ctx, commands...)
-	told := map[string]ctl.Reply{}
+	told := map[string]answer{}
 	for i, r := range replies {
-		told[symbols[i]] = r
+		told[symbols[i]] = b.answer(r)
 	}
 	for _, p := range part.prefixes {
 		symbol, worse := b.definitions(p)
 		v := value{name: symbol, failed: err != nil}
 		if err == nil {
-			v.normal, v.known = b.says(told[symbol], p)
-			if worse != "" {
-				v.worse, _ = b.says(told[worse], p)
-			}
+			v.normal, v.known = told[symbol].passes(p), told[symbol].known
+			v.worse = told[worse].passes(p)
 			if !v.known {
 				v.detail = "bird does not know " + symbol + ": does its configuration include the file?"
 			}
@@ -89,23 +91,48 @@ func (b byInclude) definitions(p netip.Prefix) (symbol, worse string) {
 }
 
 // member is one prefix of a set, as eval prints it.
-var member = regexp.MustCompile(`[0-9a-fA-F:.]+/[0-9]+`)
+var member = regexp.MustCompile(`([0-9a-fA-F:.]+)/([0-9]+)`)
 
-// says tells whether a definition lets the prefix be announced, and whether BIRD knows it.
-func (b byInclude) says(r ctl.Reply, p netip.Prefix) (on, known bool) {
-	texts := r.Texts(ctl.Evaluated)
-	if len(texts) == 0 {
-		return false, false
+// members reads the set that eval prints. 2.0.7 prints prefixes of IPv4 as long as if they were of IPv6:
+// 192.0.2.53/32 is "192.0.2.53/128{::1}".
+func members(text string) []netip.Prefix {
+	var ps []netip.Prefix
+	for _, m := range member.FindAllStringSubmatch(text, -1) {
+		a, err := netip.ParseAddr(m[1])
+		bits, err2 := strconv.Atoi(m[2])
+		if err != nil || err2 != nil {
+			continue
+		}
+		if a.Is4() && bits > a.BitLen() {
+			bits -= 128 - a.BitLen()
+		}
+		ps = append(ps, netip.PrefixFrom(a, bits))
 	}
+	return ps
+}
+
+// An answer is what BIRD says of one definition.
+type answer struct {
+	known bool
+	all   bool // it lets everything pass that goes by it
+	set   map[netip.Prefix]bool
+}
+
+// answer reads the reply to eval: a number that is 1 while it is off, or a set.
+func (b byInclude) answer(r ctl.Reply) answer {
+	texts := r.Texts(ctl.Evaluated)
+	a := answer{known: len(texts) > 0, set: map[netip.Prefix]bool{}}
 	if b.options.Style == StyleSwitch {
-		return texts[0] == "0", true
+		a.all = a.known && texts[0] == "0"
+		return a
 	}
 	for _, text := range texts {
-		for _, word := range member.FindAllString(text, -1) {
-			if q, err := netip.ParsePrefix(word); err == nil && q == p {
-				return true, true
-			}
+		for _, p := range members(text) {
+			a.set[p] = true
 		}
 	}
-	return false, true
+	return a
 }
+
+// passes tells whether a prefix is to be announced by it.
+func (a answer) passes(p netip.Prefix) bool { return a.all || a.set[p] }

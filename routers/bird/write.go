@@ -12,34 +12,61 @@ import (
 	"vouch/routers/bird/include"
 )
 
-// entries are what a file holds, or has to.
-type entries map[netip.Prefix]include.Entry
-
-// apply writes the file for all prefixes and has BIRD read it. Where BIRD refuses that, the withdraws are
-// tried alone: nothing that is to be announced may keep them.
+// apply writes the file for all prefixes and has BIRD read it.
 func (b byInclude) apply(ctx context.Context, cs []routers.Change) error {
 	var errs []error
 	for _, part := range b.daemons.split(ctx, prefixesOf(cs)) {
-		mine := slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool { return !slices.Contains(part.prefixes, c.Prefix) })
-		err := b.put(ctx, part, mine)
-		withdraws := withdrawsOf(mine)
-		if errors.Is(err, routers.ErrRefused) && len(withdraws) > 0 && len(withdraws) < len(mine) {
-			err = routers.Join(err, b.put(ctx, part, withdraws))
-		}
-		errs = append(errs, err)
+		errs = append(errs, b.bring(ctx, part, part.pick(cs)))
 	}
 	return routers.Join(errs...)
 }
 
 func withdrawsOf(cs []routers.Change) []routers.Change {
-	return slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool { return c.Want != routers.Withdrawn })
+	var withdraws []routers.Change
+	for _, c := range cs {
+		if c.Want == routers.Withdrawn {
+			withdraws = append(withdraws, c)
+		}
+	}
+	return withdraws
 }
 
-func (b byInclude) put(ctx context.Context, part part, cs []routers.Change) error {
+// bring makes the changes of one BIRD. Those that BIRD has been told, and does not follow for the sake of
+// others, are made apart.
+func (b byInclude) bring(ctx context.Context, part part, cs []routers.Change) error {
 	v, err := part.version(ctx)
 	if err != nil {
 		return b.away(cs, err)
 	}
+	cs, bound := b.names.apart(cs, v.Major == 1)
+	err = b.enforce(ctx, part, v, cs)
+	return routers.Join(err, b.loosen(ctx, part, bound))
+}
+
+// enforce puts the changes in force. Where BIRD refuses them, the withdraws are tried alone: nothing that is to
+// be announced may keep them. Where those are not in force then, whatever the reason, they are made at run time.
+func (b byInclude) enforce(ctx context.Context, part part, v ctl.Version, cs []routers.Change) error {
+	if len(cs) == 0 {
+		return nil
+	}
+	err := b.put(ctx, part, v, cs)
+	withdraws := withdrawsOf(cs)
+	if errors.Is(err, routers.ErrRefused) && len(withdraws) > 0 && len(withdraws) < len(cs) {
+		alone := b.put(ctx, part, v, withdraws)
+		if alone == nil {
+			return err
+		}
+		err = routers.Join(err, alone)
+	}
+	if err == nil {
+		b.memo.mended()
+		return nil
+	}
+	return routers.Join(err, b.fallBack(ctx, part, withdraws, err))
+}
+
+// put writes the file, has BIRD check it, and put it in force.
+func (b byInclude) put(ctx context.Context, part part, v ctl.Version, cs []routers.Change) error {
 	path, err := b.path(v, cs[0].Prefix.Addr().Is4())
 	if err != nil {
 		return err
@@ -52,109 +79,143 @@ func (b byInclude) put(ctx context.Context, part part, cs []routers.Change) erro
 	if err != nil {
 		return err
 	}
+	o := offer{path: path, old: old, there: old, calm: es.lowered(cs).render(b.format(v))}
 	es.change(cs)
-	text := es.render(b.format(v))
-	if !bytes.Equal(text, old) {
-		if err := include.Write(path, text); err != nil {
-			return routers.Join(err, b.disable(ctx, part, cs))
-		}
-	}
-	if err := check(ctx, part); err != nil {
-		return b.refused(ctx, part, path, old, text, cs, err)
+	if err := o.make(ctx, part, b.texts(es, v, cs)); err != nil {
+		return o.refused(ctx, part, err)
 	}
 	b.reload(ctx, part, v, cs)
-	return configure(ctx, part, v)
-}
-
-// change puts the changes in.
-func (es entries) change(cs []routers.Change) {
-	for _, c := range cs {
-		e := es[c.Prefix]
-		e.Prefix, e.Want = c.Prefix, c.Want
-		es[c.Prefix] = e
-	}
-}
-
-func (es entries) render(f include.Format) []byte {
-	list := make([]include.Entry, 0, len(es))
-	for _, e := range es {
-		list = append(list, e)
-	}
-	return include.Render(f, list)
-}
-
-// held gives what the file at path holds. What is damaged in a file of ours is left out.
-func held(path string, text []byte) (entries, ctl.Version, error) {
-	es := entries{}
-	if len(bytes.TrimSpace(text)) == 0 {
-		return es, ctl.Version{}, nil
-	}
-	f, err := include.Parse(text)
-	if err != nil && !include.Ours(text) {
-		return nil, ctl.Version{}, routers.Errorf(routers.ErrRefused,
-			"%s is not vouch's, and is left alone (%w): move it away, or set include to another file", path, err)
-	}
-	for _, e := range f.Entries {
-		es[e.Prefix] = e
-	}
-	return es, f.Version, nil
-}
-
-// name puts in the managed prefixes with what they go by now, and gives those that were not in. With
-// onlyLike valid, those of the other family are left out.
-func (es entries) name(n *names, onlyLike netip.Prefix) (unknown []netip.Prefix) {
-	for p := range n.known() {
-		if onlyLike.IsValid() && p.Addr().Is4() != onlyLike.Addr().Is4() {
-			continue
+	if err := configure(ctx, part, v); err != nil {
+		if refusal := (*ctl.Refusal)(nil); errors.As(err, &refusal) {
+			return o.refused(ctx, part, err)
 		}
-		e, ok := es[p]
-		if !ok {
-			unknown = append(unknown, p)
-			e.Want = routers.Withdrawn
-		}
-		e.Prefix = p
-		e.Symbol, e.Worse = n.of(p)
-		es[p] = e
+		return err
 	}
-	return unknown
+	return b.insist(ctx, part, v)
+}
+
+// texts gives what may be written, the best first. Once in a run it is tried whether BIRD's configuration has
+// ceased to need what nobody manages any more; never beside a withdraw, which is not to wait for that.
+func (b byInclude) texts(es entries, v ctl.Version, cs []routers.Change) [][]byte {
+	whole, lean := es.render(b.format(v)), es.lean().render(b.format(v))
+	if bytes.Equal(whole, lean) || len(withdrawsOf(cs)) > 0 || !b.memo.first() {
+		return [][]byte{whole}
+	}
+	return [][]byte{lean, whole}
+}
+
+// An offer is a file that BIRD may take or not.
+type offer struct {
+	path  string
+	old   []byte // what was there
+	there []byte // what is
+	calm  []byte // for when it cannot be had: with what was to be withdrawn, and without what was to be announced
+}
+
+// make writes the first of the texts that BIRD takes.
+func (o *offer) make(ctx context.Context, t talker, texts [][]byte) error {
+	var err error
+	for _, text := range texts {
+		if err = o.write(text); err != nil {
+			return err
+		}
+		if err = check(ctx, t); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (o *offer) write(text []byte) error {
+	if bytes.Equal(text, o.there) && (text == nil) == (o.there == nil) {
+		return nil
+	}
+	err := include.Write(o.path, text)
+	if err == nil {
+		o.there = text
+	}
+	return err
+}
+
+// refused finds out whose mistake it is that BIRD does not take its configuration. When it is ours, such as a
+// symbol that bird.conf defines too, the file is put back as it was. When it is another's, what is withdrawn stays
+// in it, so that it stays so once that is mended; what was to be announced does not: it may be another thing then.
+func (o *offer) refused(ctx context.Context, t talker, why error) error {
+	refusal := (*ctl.Refusal)(nil)
+	if !errors.As(why, &refusal) {
+		return routers.Join(why, o.write(o.calm))
+	}
+	if err := o.write(o.old); err != nil {
+		return routers.Join(why, err)
+	}
+	if check(ctx, t) == nil {
+		return routers.Errorf(why, "%s is put back as it was: %w", o.path, why)
+	}
+	if err := o.write(o.calm); err != nil {
+		return routers.Join(why, err)
+	}
+	return routers.Errorf(why, "bird does not take its configuration, with or without what is new in %s: mend it, and `birdc configure`: %w", o.path, why)
 }
 
 // entries gives what the file has to hold beside the changes: what it holds already, and of the managed
 // prefixes that it does not know, what BIRD has been told or, where it was not, is read to announce.
 func (b byInclude) entries(ctx context.Context, part part, v ctl.Version, path string, old []byte, cs []routers.Change) (entries, error) {
-	es, _, err := held(path, old)
+	es, _, err := parseEntries(path, old)
 	if err != nil {
 		return nil, err
 	}
+	lost := len(es) == 0
 	only := netip.Prefix{}
 	if v.Major == 1 {
 		only = part.prefixes[0]
 	}
-	unknown := slices.DeleteFunc(es.name(b.names, only), func(p netip.Prefix) bool {
-		return slices.ContainsFunc(cs, func(c routers.Change) bool { return c.Prefix == p })
+	unknown := es.name(b.names, only)
+	asked := map[netip.Prefix]routers.Want{}
+	for _, c := range cs {
+		asked[c.Prefix] = c.Want
+		es.add(b.names, c.Prefix)
+	}
+	unknown = slices.DeleteFunc(unknown, func(p netip.Prefix) bool {
+		return asked[p] == routers.Withdrawn || asked[p] != routers.Keep && !lost
 	})
+	return es, b.recall(ctx, part.of(unknown), path, es, asked)
+}
+
+// recall puts in what prefixes are that the file does not know. Of one that is asked for nothing need be known.
+func (b byInclude) recall(ctx context.Context, part part, path string, es entries, asked map[netip.Prefix]routers.Want) error {
+	if len(part.prefixes) == 0 {
+		return nil
+	}
 	told := map[netip.Prefix]value{}
-	if err := b.values(ctx, part.of(unknown), told); err != nil {
-		return nil, err
+	if err := b.values(ctx, part, told); err != nil {
+		return err
 	}
-	for p, v := range told {
-		e := es[p]
-		e.Want = v.want()
-		es[p] = e
+	var unknown []netip.Prefix
+	for _, p := range part.prefixes {
+		if v := told[p]; v.known {
+			es.want(p, v.want())
+		} else {
+			unknown = append(unknown, p)
+		}
 	}
-	unknown = slices.DeleteFunc(unknown, func(p netip.Prefix) bool { return told[p].known })
 	if len(unknown) == 0 {
-		return es, nil
+		return nil
+	}
+	// Amidst a reconfiguration of somebody's, 3.1.8 now and then says of a protocol that it is none, and 1.6.8
+	// of a table that goes.
+	if err := settled(ctx, part); err != nil {
+		return err
 	}
 	os, err := b.observe(ctx, unknown)
 	for _, o := range os {
-		e := es[o.Prefix]
-		if e.Want = announced(o); e.Want == routers.Keep {
-			return nil, routers.Join(routers.Errorf(routers.ErrUnavailable, "%s is not in %s, and cannot be read: %s", o.Prefix, path, o.Detail), err)
+		switch w := announced(o); {
+		case w != routers.Keep:
+			es.want(o.Prefix, w)
+		case asked[o.Prefix] == routers.Keep:
+			return routers.Join(routers.Errorf(routers.ErrUnavailable, "%s is not in %s, and cannot be read: %s", o.Prefix, path, o.Detail), err)
 		}
-		es[o.Prefix] = e
 	}
-	return es, nil
+	return nil
 }
 
 // announced is what a prefix is read to be; Keep where that is not known.

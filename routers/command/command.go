@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -96,6 +98,11 @@ func Look(path string) (string, error) {
 	if err != nil {
 		return "", startError(path, err)
 	}
+	if i := interpreter(found); i != "" {
+		if err := unix.Access(i, unix.X_OK); err != nil {
+			return "", startError(found, err)
+		}
+	}
 	return found, nil
 }
 
@@ -110,8 +117,17 @@ func build(s Spec) *exec.Cmd {
 	return c
 }
 
-// startError names the program once, whatever os/exec put around the cause.
+// startError names the program once, whatever os/exec put around the cause. When the program is there, what
+// the kernel did not find is its interpreter.
 func startError(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		if found, lookErr := exec.LookPath(path); lookErr == nil {
+			return fmt.Errorf("cannot start %s: %w", path, interpreterError(found, err))
+		}
+	}
+	if errors.Is(err, syscall.ENOEXEC) {
+		return fmt.Errorf("cannot start %s: %w: a script names its interpreter in its first line, such as #!/bin/sh", path, syscall.ENOEXEC)
+	}
 	var pe *os.PathError
 	var ee *exec.Error
 	switch {
@@ -121,6 +137,37 @@ func startError(path string, err error) error {
 		err = ee.Err
 	}
 	return fmt.Errorf("cannot start %s: %w", path, err)
+}
+
+// interpreterError says that a program is there, and what runs it is not or may not be run.
+func interpreterError(path string, err error) error {
+	cause := syscall.ENOENT
+	if errors.Is(err, fs.ErrPermission) {
+		cause = syscall.EACCES
+	}
+	if i := interpreter(path); i != "" {
+		return fmt.Errorf("the interpreter in its first line, %q: %w", i, cause)
+	}
+	return fmt.Errorf("it is there, but something that it needs is not (is it for another machine?): %w", cause)
+}
+
+// interpreter is what the first line of a script names, as the kernel reads it: a carriage return at its end
+// is a part of the name. It is empty for other programs.
+func interpreter(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	const most = 256 // of the line, execve(2)
+	b, _ := io.ReadAll(io.LimitReader(f, most))
+	line, _, _ := strings.Cut(string(b), "\n")
+	rest, ok := strings.CutPrefix(line, "#!")
+	words := strings.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == '\t' })
+	if !ok || len(words) == 0 {
+		return ""
+	}
+	return words[0]
 }
 
 // waitGroup waits for the leader of a process group and leaves nobody alive in it. It reports

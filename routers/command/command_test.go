@@ -292,7 +292,31 @@ func TestLook(t *testing.T) {
 	if got, err := Look("true"); err != nil || got != "/usr/bin/true" {
 		t.Errorf("%q, %v", got, err)
 	}
-	for _, path := range []string{"vouch-no-such", "/nonexistent/program", "/etc/passwd"} {
+	script := func(name, text string) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	bare, crlf := script("bare", "#! /nonexistent/python -u\n"), script("crlf", "#!/bin/sh\r\nexit 0\r\n")
+	for path, want := range map[string]string{
+		bare:                              `the interpreter in its first line, "/nonexistent/python": no such file or directory`,
+		crlf:                              `the interpreter in its first line, "/bin/sh\r": no such file or directory`,
+		script("data", "#!/etc/passwd\n"): `the interpreter in its first line, "/etc/passwd": permission denied`,
+	} {
+		if _, err := Look(path); err == nil || err.Error() != "cannot start "+path+": "+want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if got, err := Look(script("good", "#!/bin/sh\n")); err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	headless := script("headless", "exit 0\n")
+	if _, err := Run(t.Context(), Spec{Path: headless}); err == nil || !errors.Is(err, syscall.ENOEXEC) || !strings.HasSuffix(err.Error(), "names its interpreter in its first line, such as #!/bin/sh") {
+		t.Errorf("without a first line: %v", err)
+	}
+	for _, path := range []string{"vouch-no-such", "/nonexistent/program", "/etc/passwd", bare, crlf} {
 		_, err := Look(path)
 		if _, ran := Run(t.Context(), Spec{Path: path}); err == nil || ran == nil || err.Error() != ran.Error() {
 			t.Errorf("%s: %v, but to run it: %v", path, err, ran)

@@ -18,8 +18,8 @@ type User struct {
 	Any  bool // no file is closed to it (CAP_DAC_OVERRIDE)
 }
 
-// A Barrier is what a user lacks to connect to a socket: a right on the socket itself or on a directory
-// above it.
+// A Barrier is what a user lacks to connect to a socket, or to replace a file: a right on the thing itself or on
+// a directory above it.
 type Barrier struct {
 	Path, Mode, Owner, Group string
 	// Member says that members of Group have the right.
@@ -65,7 +65,7 @@ func barrier(found []Barrier, path string, u User, need fs.FileMode) []Barrier {
 		return found
 	}
 	return append(found, Barrier{Path: path, Mode: info.Mode().String(), Owner: userName(st.Uid), Group: groupName(st.Gid),
-		Member: u.UID != st.Uid && info.Mode().Perm()&(need<<3) != 0})
+		Member: u.UID != st.Uid && info.Mode().Perm()&(need<<3) == need<<3})
 }
 
 // allows looks at the bits of the one class that counts for u: the owner's, the group's or the others'.
@@ -78,7 +78,20 @@ func allows(perm fs.FileMode, uid, gid uint32, u User, need fs.FileMode) bool {
 	case slices.Contains(u.GIDs, gid):
 		need <<= 3
 	}
-	return perm&need != 0
+	return perm&need == need
+}
+
+// FileBarriers gives all that keeps u from reading the file, or from putting another one in its place by renaming,
+// for which the directory counts. What this process cannot see is left out, and so are access control lists.
+func FileBarriers(path string, u User) []Barrier {
+	var found []Barrier
+	const pass, write, read = 0o1, 0o2, 0o4
+	dirs := above(path)
+	last := len(dirs) - 1
+	for _, dir := range dirs[:last] {
+		found = barrier(found, dir, u, pass)
+	}
+	return barrier(barrier(found, dirs[last], u, pass|write), path, u, read)
 }
 
 // Passage is the way out of barriers: the groups to join, and what no group gives.

@@ -1,10 +1,12 @@
 package detect
 
 import (
+	"errors"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -25,6 +27,8 @@ func TestAllows(t *testing.T) {
 		{0o640, User{UID: 11, GIDs: []uint32{20}}, 2, false},
 		{0o750, User{UID: 11, GIDs: []uint32{20}}, 1, true},
 		{0o750, User{UID: 11}, 1, false},
+		{0o720, User{UID: 11, GIDs: []uint32{20}}, 3, false}, // all of it is needed
+		{0o730, User{UID: 11, GIDs: []uint32{20}}, 3, true},
 		{0, User{UID: 0}, 2, false}, // root without the right, in a unit that lacks it
 		{0, User{UID: 11, Any: true}, 2, true},
 	} {
@@ -85,5 +89,62 @@ func TestBarriers(t *testing.T) {
 		if bs := Barriers(path, User{UID: 4242, Any: true}); len(bs) > 0 {
 			t.Errorf("one whom no file is closed to is kept out: %v", bs)
 		}
+	}
+}
+
+// A file is replaced in its directory; its own mode only keeps from reading it.
+func TestFileBarriers(t *testing.T) {
+	dir, err := os.MkdirTemp("/tmp", "vouch-detect")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "vouch.conf")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	who := User{Name: "vouch", UID: 4242, GIDs: []uint32{4242}}
+	for _, c := range []struct {
+		dir, file fs.FileMode
+		who       User
+		closed    []string
+	}{
+		{0o757, 0o644, who, nil},
+		{0o755, 0o644, who, []string{dir}},
+		{0o752, 0o644, who, []string{dir}},
+		{0o775, 0o644, User{UID: 4242, GIDs: []uint32{uint32(os.Getgid())}}, nil},
+		{0o757, 0o640, who, []string{path}},
+		{0o700, 0o600, who, []string{dir, path}},
+		{0o700, 0o600, User{Any: true, UID: 4242}, nil},
+	} {
+		if err := errors.Join(os.Chmod(dir, c.dir), os.Chmod(path, c.file)); err != nil {
+			t.Fatal(err)
+		}
+		var closed []string
+		for _, b := range FileBarriers(path, c.who) {
+			closed = append(closed, b.Path)
+		}
+		if !slices.Equal(closed, c.closed) {
+			t.Errorf("%o and %o for %+v: closed by %q, want %q", c.dir, c.file, c.who, closed, c.closed)
+		}
+	}
+}
+
+// The kernel has a socket by the path that it was bound to, which may lead through a link: Debian's FRR binds to
+// /var/run/frr.
+func TestListeningThroughALink(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(t.TempDir(), "run")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(link, "zebra.vty"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	heard := readListening()
+	if !heard.certain(filepath.Join(dir, "zebra.vty")) || !heard.certain(filepath.Join(link, "zebra.vty")) || heard.certain(filepath.Join(dir, "ospfd.vty")) {
+		t.Errorf("%v", heard)
 	}
 }

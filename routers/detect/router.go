@@ -33,7 +33,8 @@ type Router struct {
 	gone    time.Time  // since when the chosen daemon is known not to run; zero: it does. Guarded by looking
 
 	mu       sync.Mutex
-	labels   map[netip.Prefix]routers.Label
+	labels   map[netip.Prefix]routers.Label // also of what is named no more
+	managed  map[netip.Prefix]routers.Label // as they were last set
 	chosen   *choice
 	doubtful bool          // the last reading failed for want of the daemon
 	changed  chan struct{} // closed when another driver was made
@@ -62,6 +63,9 @@ func New(o Options) *Router {
 // Observe reads what the daemon's driver reads.
 func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
 	c, err := r.current(ctx)
+	if err != nil && len(r.rows) == 1 {
+		_ = r.prepare(func(only routers.Router) error { _, err := only.Observe(ctx, ps); return err })
+	}
 	if err != nil {
 		return unknown(ps, err), err
 	}
@@ -74,7 +78,7 @@ func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
 	c, err := r.current(ctx)
 	if err != nil && len(r.rows) == 1 {
-		return routers.Join(err, r.prepare(ctx, cs))
+		return routers.Join(err, r.prepare(func(only routers.Router) error { return only.Apply(ctx, cs) }))
 	}
 	if err != nil {
 		return err
@@ -84,15 +88,13 @@ func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
 
 // prepare asks the only daemon that can come, though it is away: its driver may have something to do before
 // it can start, such as to make the file that BIRD includes.
-func (r *Router) prepare(ctx context.Context, cs []routers.Change) (err error) {
+func (r *Router) prepare(ask func(routers.Router) error) (err error) {
 	router := r.rows[0].open(r.options, Found{})
 	defer func() { err = routers.Join(err, router.Close()) }()
-	if l, ok := router.(routers.Labeled); ok {
-		r.mu.Lock()
-		l.SetLabels(maps.Clone(r.labels))
-		r.mu.Unlock()
-	}
-	return router.Apply(ctx, cs)
+	r.mu.Lock()
+	r.tellLabels(router)
+	r.mu.Unlock()
+	return ask(router)
 }
 
 // Examine is the driver's; without one it says why there is none.
@@ -112,17 +114,25 @@ func (r *Router) SetLabels(labels map[netip.Prefix]routers.Label) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.Copy(r.labels, labels)
-	r.tellLabels()
-}
-
-// tellLabels is to be called with r.mu held.
-func (r *Router) tellLabels() {
+	r.managed = maps.Clone(labels)
 	if r.chosen == nil {
 		return
 	}
 	if l, ok := r.chosen.router.(routers.Labeled); ok {
+		l.SetLabels(maps.Clone(labels))
+	}
+}
+
+// tellLabels hands all labels to a new driver, and then those that count. It is to be called with r.mu held.
+func (r *Router) tellLabels(router routers.Router) {
+	l, ok := router.(routers.Labeled)
+	if !ok || r.managed == nil {
+		return
+	}
+	if len(r.managed) < len(r.labels) {
 		l.SetLabels(maps.Clone(r.labels))
 	}
+	l.SetLabels(maps.Clone(r.managed))
 }
 
 // Watch wakes for what the driver watches, whichever it is at the time. Without one it wakes for changes
@@ -293,7 +303,7 @@ func (r *Router) drive(w row, found Found, files []fileID) *choice {
 		_ = r.chosen.router.Close()
 	}
 	r.chosen, r.doubtful = c, false
-	r.tellLabels()
+	r.tellLabels(c.router)
 	close(r.changed)
 	r.changed = make(chan struct{})
 	return c
@@ -312,7 +322,7 @@ func filesOf(paths []string) []fileID {
 // connected to: a daemon that hangs has few places in its queue.
 func alive(f Found) bool {
 	heard := readListening()
-	if slices.ContainsFunc(f.Sockets, func(s Socket) bool { return heard[s.Path] }) {
+	if slices.ContainsFunc(f.Sockets, func(s Socket) bool { return heard.on(s.Path) }) {
 		return true
 	}
 	return slices.ContainsFunc(f.Sockets, func(s Socket) bool {

@@ -3,6 +3,7 @@ package detect
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -24,7 +25,8 @@ type stand struct {
 
 	mu     sync.Mutex
 	fails  error
-	labels map[netip.Prefix]routers.Label
+	labels map[netip.Prefix]routers.Label // all that were ever set
+	named  map[netip.Prefix]routers.Label // as they were last set
 	closed int
 	opened int
 	wakes  chan func() // of each Watch that began
@@ -95,7 +97,10 @@ func (s *stand) Examine(context.Context, []netip.Prefix) []routers.Finding {
 func (s *stand) SetLabels(labels map[netip.Prefix]routers.Label) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.labels = labels
+	if s.named = labels; s.labels == nil {
+		s.labels = map[netip.Prefix]routers.Label{}
+	}
+	maps.Copy(s.labels, labels)
 }
 
 func (s *stand) Watch(ctx context.Context, wake func()) error {
@@ -134,7 +139,12 @@ func TestHandsOn(t *testing.T) {
 	}
 	r.SetLabels(map[netip.Prefix]routers.Label{v6: {Service: "two"}})
 	want := map[netip.Prefix]routers.Label{v4: {Service: "one"}, v6: {Service: "two"}}
-	if d := cmp.Diff(want, a.labels, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); d != "" {
+	same := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+	if d := cmp.Diff(want, a.labels, same); d != "" {
+		t.Error(d)
+	}
+	delete(want, v4)
+	if d := cmp.Diff(want, a.named, same); d != "" {
 		t.Error(d)
 	}
 	if r.Goal() != routers.Selected || r.String() != "a 1 (stand), found by "+a.path || r.Examine(within(t), nil)[0].Subject != "a" {

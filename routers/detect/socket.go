@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -151,8 +152,9 @@ func abreast(n int, f func(i int)) {
 	all.Wait()
 }
 
-// listening are the paths of the unix sockets that somebody listens on, which anybody may know: in
-// the network namespace of the thread that read them. Nil: they could not be read.
+// listening are the paths of the unix sockets that somebody listens on, which anybody may know: in the network
+// namespace of the thread that read them. They are without symbolic links, as the kernel has them as they were
+// given: Debian's FRR binds to /var/run/frr. Nil: they could not be read.
 type listening map[string]bool
 
 // readListening reads the kernel's table of unix sockets (proc_pid_net(5)): Num RefCount Protocol Flags
@@ -167,12 +169,23 @@ func readListening() listening {
 	const acceptsConnections = "00010000"
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		if fields := strings.Fields(lines.Text()); len(fields) == 8 && fields[3] == acceptsConnections {
-			l[fields[7]] = true
+			l[unlinked(fields[7])] = true
 		}
 	}
 	return l
 }
 
+// unlinked is the path of a socket whose directory is given without symbolic links.
+func unlinked(path string) string {
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(dir, filepath.Base(path))
+	}
+	return path
+}
+
+// on says whether somebody is known to listen there.
+func (l listening) on(path string) bool { return l[unlinked(path)] }
+
 // certain says whether somebody listens there, as far as that can be told without connecting. Where the
 // table could not be read the worse is taken to be so: somebody does, whom this process may not ask.
-func (l listening) certain(path string) bool { return l == nil || l[path] }
+func (l listening) certain(path string) bool { return l == nil || l.on(path) }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"vouch/routers"
+	"vouch/routers/rtnl"
 )
 
 // address is the method of host prefixes on an interface.
@@ -17,6 +18,7 @@ type address struct {
 	absent func(netip.Prefix) string // says that the daemon which would announce the prefix has no socket; else empty
 	kernel func(ctx context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error)
 	change func(ctx context.Context, iface string, cs []routers.Change) error
+	here   func(ctx context.Context) ([]rtnl.Address, error)
 	pace   *pacer // nil where the protocol carries any number of changes at once
 	worse  *worse // nil: there is no worse way
 }
@@ -34,6 +36,7 @@ func (a address) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 		func() { zebra, zerr = routes(ctx, a.talk, ps) },
 		func() { sights, err = a.table(ctx, ps) },
 	)
+	a.explain(ctx, kernel, sights)
 	os := make([]routers.Observation, len(kernel))
 	for i, k := range kernel {
 		os[i] = a.judge(k, sights[k.Prefix], zebra[k.Prefix], zerr)
@@ -42,6 +45,29 @@ func (a address) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 		}
 	}
 	return os, routers.Join(err, zerr, kerr)
+}
+
+// explain finds out why an address is announced that is not on the interface: with another length it is
+// there, and OSPF announces an address of a loopback as a host, whatever its length (8.4.4, 10.3).
+func (a address) explain(ctx context.Context, kernel []routers.Observation, sights map[netip.Prefix]sight) {
+	astray := func(k routers.Observation) bool {
+		return k.Stage == routers.Absent && sights[k.Prefix].stage >= routers.Selected
+	}
+	if !slices.ContainsFunc(kernel, astray) {
+		return
+	}
+	here, _ := a.here(ctx) // what is not known is not explained
+	for n, k := range kernel {
+		i := slices.IndexFunc(here, func(h rtnl.Address) bool {
+			return h.Interface == a.iface && h.Prefix.Addr() == k.Prefix.Addr() && h.Prefix != k.Prefix
+		})
+		if s := sights[k.Prefix]; i >= 0 && astray(k) {
+			kernel[n].Detail = fmt.Sprintf("it is not on %[1]s: %[1]s has %[2]s, which somebody else put there, and OSPF announces an address of a loopback "+
+				"whatever its length; vouch leaves it, so take it away (`ip address del %[2]s dev %[1]s`)", a.iface, here[i].Prefix)
+			s.stale = ""
+			sights[k.Prefix] = s
+		}
+	}
 }
 
 // judge joins what the kernel, the protocol's table and zebra say of one prefix. What the protocol
@@ -65,7 +91,9 @@ func (a address) judge(kernel routers.Observation, s sight, rs []route, zerr err
 	case s.stage >= routers.Selected:
 		o.Detail = join(s.detail, kernel.Detail)
 	case kernel.Stage == routers.Absent: // an operator's network statement may be left, waiting for the address
-		o.Stage, o.Detail = routers.Absent, join(kernel.Detail, s.detail)
+		if o.Stage, o.Detail = routers.Absent, kernel.Detail; s.stage != routers.Configured {
+			o.Detail = join(kernel.Detail, s.detail)
+		}
 	case zerr != nil:
 		o.Stage, o.Detail = routers.Unknown, a.place(kernel)
 	default:

@@ -22,8 +22,9 @@ type bgp struct {
 // A bgpPath is one path to a prefix (8.4.4). Absent flags are false.
 type bgpPath struct {
 	Valid    bool     `json:"valid"`
-	Sourced  bool     `json:"sourced"` // by this router: a network statement, or redistributed
-	Local    bool     `json:"local"`   // by a network statement
+	Sourced  bool     `json:"sourced"`          // by this router: a network statement, or redistributed
+	Local    bool     `json:"local"`            // by a network statement
+	Pending  bool     `json:"processScheduled"` // bgpd has yet to decide on it, or to take it away
 	BestPath bestPath `json:"bestpath"`
 	Peer     struct {
 		ID string `json:"peerId"`
@@ -102,7 +103,40 @@ func (b bgp) view(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix]sigh
 		}
 		sights[p] = b.judge(entry, neighbours)
 	}
+	b.explain(ctx, sights, v4, v6)
 	return sights, failed
+}
+
+// explain finds out what each established neighbour that is not sent a prefix has before it, if there are any,
+// and who may keep one that is not in the table, if a neighbour is away.
+func (b bgp) explain(ctx context.Context, sights map[netip.Prefix]sight, v4, v6 bgpSummary) {
+	waits := func(p routers.Peer) bool { return p.Detail == notSent }
+	away := slices.Concat(v4.away(), v6.away())
+	if !slices.ContainsFunc(slices.Collect(maps.Values(sights)), func(s sight) bool {
+		return slices.ContainsFunc(s.peers, waits) || s.stage == routers.Absent && len(away) > 0
+	}) {
+		return
+	}
+	var neighbors map[string]bgpNeighbor
+	replies, err := ask(ctx, b.talk, "bgpd", showNeighbors)
+	if err != nil || decode(replies[0].Text, &neighbors) != nil {
+		return // what is not known is not explained
+	}
+	keepers := slices.DeleteFunc(away, func(name string) bool {
+		return !strings.HasPrefix(neighbors[name].Restart.Mode, restartMode) || neighbors[name].Shutdown
+	})
+	for prefix, s := range sights {
+		if s.stage == routers.Absent && len(keepers) > 0 {
+			s.detail = join(s.detail, strings.Join(slices.Compact(slices.Sorted(slices.Values(keepers))), ", ")+" may keep it until the session is there again, or its restart time over (graceful restart)")
+			sights[prefix] = s
+		}
+		for i, p := range s.peers {
+			family, there := neighbors[p.Name].Families[bgpFamilyOf(prefix)]
+			if waits(p) && there {
+				s.peers[i].Detail = family.why()
+			}
+		}
+	}
 }
 
 func parseBGP(text string, p netip.Prefix) (bgpEntry, error) {
@@ -143,12 +177,14 @@ func (b bgp) judge(e bgpEntry, neighbours bgpSummary) sight {
 		return sight{stage: routers.Absent, detail: others(e.Paths)}
 	}
 	switch p := e.Paths[i]; {
+	case p.Pending && !(p.Valid && bool(p.BestPath)): // a moment, which has no reason yet
+		return sight{stage: routers.Configured}
 	case !p.Valid && p.Local:
 		return sight{stage: routers.Configured, detail: "the network statement has no route for it in the table (bgp network import-check): put the address on lo, or add a static route"}
 	case !p.Valid:
 		return sight{stage: routers.Configured, detail: "the path is not valid"}
 	case !bool(p.BestPath):
-		return sight{stage: routers.Configured, detail: "another path is better: " + others(e.Paths)}
+		return sight{stage: routers.Configured, detail: better(e.Paths)}
 	}
 	sent := slices.Sorted(maps.Keys(e.AdvertisedTo))
 	s := sight{stage: routers.Selected, peers: toPeers(sent, neighbours)}
@@ -158,6 +194,17 @@ func (b bgp) judge(e bgpEntry, neighbours bgpSummary) sight {
 	}
 	s.stage = routers.Advertised
 	return s
+}
+
+// better tells what is taken in place of this router's path.
+func better(paths []bgpPath) string {
+	switch from := others(paths); {
+	case from != "":
+		return "another path is better: " + from
+	case len(paths) > 1:
+		return "another path of this node's own is better (redistributed?)"
+	}
+	return "bgpd does not take the path"
 }
 
 // others tells where paths come from that are not this router's own.

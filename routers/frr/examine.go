@@ -30,13 +30,16 @@ type reading struct {
 	version   string            // of zebra, such as "8.4.4"
 	zebra     string            // show zebra
 	neighbors string            // show bgp neighbors json
-	addresses []rtnl.Address    // of this node; nil when they could not be read
+	table     map[netip.Prefix]bgpEntry
+	routes    map[netip.Prefix][]route // zebra's; nil when they were not asked for, or could not be read
+	networkd  networkd
+	addresses []rtnl.Address // of this node; nil when they could not be read
 	saved     []savedConfig
 }
 
 // Examine says what in FRR would keep the prefixes from being announced or withdrawn, and what would
-// announce them when FRR starts. It only reads, asks each daemon at most three questions, and returns soon
-// after ctx ends.
+// announce them when FRR starts. It only reads, asks each daemon at most three questions, and for BGP one more
+// for each prefix, and returns soon after ctx ends.
 func (r *Router) Examine(ctx context.Context, ps []netip.Prefix) []routers.Finding {
 	o := r.options
 	rd := r.survey(ctx, ps)
@@ -77,17 +80,11 @@ func (r *Router) survey(ctx context.Context, ps []netip.Prefix) reading {
 	replies, errs := make([][]vty.Reply, len(daemons)), make([]error, len(daemons))
 	all := make([]func(), len(daemons))
 	for i, d := range daemons {
-		commands := []string{"show running-config"}
-		switch d {
-		case "zebra":
-			commands = append(commands, "show version", "show zebra")
-		case "bgpd":
-			commands = append(commands, "show bgp neighbors json")
-		}
-		all[i] = func() { replies[i], errs[i] = ask(ctx, r.talk, d, commands...) }
+		all[i] = func() { replies[i], errs[i] = ask(ctx, r.talk, d, r.options.questions(d, ps)...) }
 	}
 	rd := reading{configs: map[string]string{}, failed: map[string]error{}, saved: readSaved(r.options.ConfigDir, daemons)}
 	rd.addresses, _ = rtnl.Addresses(ctx) // what depends on them is left out
+	rd.networkd = r.networkd()
 	abreast(all...)
 	for i, d := range daemons {
 		if errs[i] != nil {
@@ -98,11 +95,49 @@ func (r *Router) survey(ctx context.Context, ps []netip.Prefix) reading {
 		switch d {
 		case "zebra":
 			rd.version, rd.zebra = parseVersion(replies[i][1].Text), replies[i][2].Text
+			rd.routes = parseAll(replies[i][3:], ps, parseRoutes)
 		case "bgpd":
 			rd.neighbors = replies[i][1].Text
+			rd.table = parseAll(replies[i][2:], ps, parseBGP)
 		}
 	}
 	return rd
+}
+
+// questions are what Examine asks a daemon.
+func (o Options) questions(daemon string, ps []netip.Prefix) []string {
+	commands := []string{"show running-config"}
+	switch daemon {
+	case "zebra":
+		commands = append(commands, "show version", "show zebra")
+		if o.Method == MethodNetwork {
+			for _, p := range ps {
+				commands = append(commands, showRoute(p))
+			}
+		}
+	case "bgpd":
+		commands = append(commands, showNeighbors)
+		for _, p := range ps {
+			commands = append(commands, showBGP(p))
+		}
+	}
+	return commands
+}
+
+// parseAll reads the answers about the prefixes; nil: there are none, or one cannot be read.
+func parseAll[T any](replies []vty.Reply, ps []netip.Prefix, parse func(string, netip.Prefix) (T, error)) map[netip.Prefix]T {
+	if len(replies) != len(ps) {
+		return nil
+	}
+	all := make(map[netip.Prefix]T, len(ps))
+	for i, p := range ps {
+		v, err := parse(replies[i].Text, p)
+		if err != nil {
+			return nil
+		}
+		all[p] = v
+	}
+	return all
 }
 
 // parseVersion reads the version of "FRRouting 8.4.4 (host) …", and is empty where there is none.
@@ -137,9 +172,9 @@ func (rd reading) daemons(needed []string) []routers.Finding {
 	return append(found, f)
 }
 
-// objects warns of kernel nexthop objects. Whoever deletes one (systemd-networkd before 256, `ip nexthop
-// flush`) takes its IPv4 routes out of the kernel, and zebra was seen to put back the object alone and to
-// say that the routes are installed (8.4.4, 10.3).
+// objects tells of kernel nexthop objects, and warns where something on the node deletes them. Whoever does
+// (systemd-networkd, `ip nexthop flush`) takes their IPv4 routes out of the kernel, and zebra was seen to put
+// back the object alone and to say that the routes are installed (8.4.4, 10.3).
 func (rd reading) objects() []routers.Finding {
 	if rd.failed["zebra"] != nil || !strings.Contains(rd.zebra, "Kernel NHG") {
 		return nil
@@ -149,9 +184,12 @@ func (rd reading) objects() []routers.Finding {
 	if off || !reportsObjects(rd.zebra) {
 		return []routers.Finding{f}
 	}
-	f.Severity = routers.Warning
-	f.Text = "installs its routes with kernel nexthop objects: when somebody deletes these, as systemd-networkd does, the kernel loses the routes and zebra does not put them back"
+	f.Severity = routers.Notice
+	f.Text = "installs its routes with kernel nexthop objects: when somebody deletes these (`ip nexthop flush`), the kernel loses the routes and zebra does not put them back; " + rd.networkd.text()
 	f.WayOut = "put `no zebra nexthop kernel enable` into frr.conf and restart FRR; have a check of type route"
+	if rd.networkd.deletes() {
+		f.Severity, f.WayOut = routers.Warning, f.WayOut+rd.networkd.wayOut()
+	}
 	if major, minor := release(rd.version); major > 10 || major == 10 && minor > 3 {
 		f.Severity, f.Text = routers.Notice, f.Text+" (seen up to 10.3)"
 	}

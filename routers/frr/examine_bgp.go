@@ -1,9 +1,7 @@
 package frr
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -55,7 +53,7 @@ func (rd reading) bgp(o Options, ps []netip.Prefix) []routers.Finding {
 	if err := decode(rd.neighbors, &neighbors); err != nil {
 		return append(found, routers.Finding{Severity: routers.Warning, Subject: "bgpd", Text: "the neighbours cannot be read: " + err.Error()})
 	}
-	return append(found, examineNeighbors(neighbors, ps)...)
+	return append(found, rd.peers(neighbors, parseFilters(text), o, ps)...)
 }
 
 // sources says what would bring the prefixes into BGP's table.
@@ -69,9 +67,14 @@ func (rd reading) sources(c bgpConfig, o Options, ps []netip.Prefix) []routers.F
 		return []routers.Finding{f}
 	}
 	f.Text = "on: a network statement needs a route of the very prefix in the table, such as its address on lo"
-	if c.noImportCheck {
+	missing := rd.unrouted(o, ps)
+	switch {
+	case c.noImportCheck:
 		f.Severity, f.Text = routers.Notice, "off: a network statement announces also what has no address on this node"
 		f.WayOut = "configure `bgp network import-check`, unless it is meant so"
+	case len(missing) > 0:
+		f.Severity, f.Text = routers.Warning, "on, and there is no route of "+strings.Join(missing, ", ")+" in the table (one that BGP itself brought does not count), so that a network statement announces nothing"
+		f.WayOut = "put the address on lo, and leave it there (`ip address add ADDRESS dev lo`)"
 	}
 	found := []routers.Finding{f}
 	if o.Method == MethodNetwork {
@@ -98,61 +101,18 @@ func (rd reading) sources(c bgpConfig, o Options, ps []netip.Prefix) []routers.F
 	return found
 }
 
-// examineNeighbors says of each neighbour what keeps prefixes from it.
-func examineNeighbors(neighbors map[string]bgpNeighbor, ps []netip.Prefix) []routers.Finding {
-	if len(neighbors) == 0 {
-		return []routers.Finding{{Severity: routers.Failing, Subject: "bgpd", Text: "there is no neighbour to announce to", WayOut: "configure one"}}
+// unrouted gives the prefixes whose network statement would find no route: what import-check wants is one of
+// the very prefix that is not from BGP itself (8.4.4, 10.3).
+func (rd reading) unrouted(o Options, ps []netip.Prefix) []string {
+	if o.Method != MethodNetwork || rd.routes == nil {
+		return nil
 	}
-	var found []routers.Finding
-	for _, name := range slices.Sorted(maps.Keys(neighbors)) {
-		n := neighbors[name]
-		f := routers.Finding{Severity: routers.Warning, Subject: "neighbor " + name}
-		switch {
-		case n.Shutdown:
-			f.Severity, f.Text = routers.Notice, "is shut down"
-		case n.State != "Established":
-			f.Text = "the session is not established: " + n.State
-		default:
-			found = append(found, n.families(name, ps)...)
-			continue
-		}
-		found = append(found, f)
-	}
-	for _, name := range slices.Sorted(maps.Keys(neighbors)) {
-		if mode := neighbors[name].Restart.Mode; strings.HasPrefix(mode, "Restart") {
-			found = append(found, routers.Finding{Severity: routers.Warning, Subject: "neighbor " + name,
-				Text:   "graceful restart: it keeps routes of this node alive when bgpd dies, also those that ought to be withdrawn then",
-				WayOut: "configure `bgp graceful-restart-disable`, or `neighbor " + name + " graceful-restart-disable`"})
+	var missing []string
+	for _, p := range ps {
+		valid := slices.ContainsFunc(rd.table[p].Paths, func(path bgpPath) bool { return path.stated() && path.Valid })
+		if from := selected(rd.routes[p]); !valid && (from == "" || from == "bgp") {
+			missing = append(missing, p.String())
 		}
 	}
-	return found
-}
-
-// families examines an established neighbour for the families that there are prefixes of.
-func (n bgpNeighbor) families(name string, ps []netip.Prefix) []routers.Finding {
-	var found []routers.Finding
-	active := 0
-	for _, afi := range []string{"ipv4", "ipv6"} {
-		if !slices.ContainsFunc(ps, func(p netip.Prefix) bool { return isIPv4(p) == (afi == "ipv4") }) {
-			continue
-		}
-		family, ok := n.Families[afi+"Unicast"]
-		f := routers.Finding{Subject: "neighbor " + name, Text: "established, " + afi + " without an outbound filter"}
-		switch filters := family.filters(); {
-		case !ok:
-			continue
-		case family.NoPolicy != "":
-			f.Severity, f.Text = routers.Failing, afi+": nothing is sent to it, as it has no outbound policy and bgp ebgp-requires-policy is on"
-			f.WayOut = fmt.Sprintf("configure `neighbor %s route-map NAME out`, or `no bgp ebgp-requires-policy`", name)
-		case filters != "":
-			f.Text = "established, " + afi + " through " + filters
-		}
-		active++
-		found = append(found, f)
-	}
-	if active == 0 {
-		return []routers.Finding{{Severity: routers.Warning, Subject: "neighbor " + name, Text: "established, but no family of the prefixes is activated for it", WayOut: "activate it: `neighbor " + name + " activate`"}}
-	}
-	slices.SortStableFunc(found, func(a, b routers.Finding) int { return cmp.Compare(b.Severity, a.Severity) })
-	return found
+	return missing
 }

@@ -30,7 +30,7 @@ func told(found []routers.Finding) []string {
 }
 
 const (
-	objectsOn  = "warn zebra: installs its routes with kernel nexthop objects: when somebody deletes these, as systemd-networkd does, the kernel loses the routes and zebra does not put them back > put `no zebra nexthop kernel enable` into frr.conf and restart FRR; have a check of type route"
+	objectsOn  = "note zebra: installs its routes with kernel nexthop objects: when somebody deletes these (`ip nexthop flush`), the kernel loses the routes and zebra does not put them back; systemd-networkd, which would, has not run here since boot > put `no zebra nexthop kernel enable` into frr.conf and restart FRR; have a check of type route"
 	objectsOff = "ok zebra: installs its routes without nexthop objects, so that nobody who deletes these takes them out of the kernel"
 	checkOn    = "ok bgp network import-check: on: a network statement needs a route of the very prefix in the table, such as its address on lo"
 	covered4   = "ok ospfd: covers the prefixes on lo"
@@ -56,7 +56,7 @@ func TestExamine(t *testing.T) {
 			"bgp": {network, []netip.Prefix{p4, p6}, []string{"bgpd-peers"}, []string{fmt.Sprintf(who, "bgpd"), objectsOn, checkOn,
 				"ok neighbor 10.0.1.1: established, ipv4 without an outbound filter", "ok neighbor 10.0.1.1: established, ipv6 without an outbound filter", idle}},
 			"filter, no objects": {network, []netip.Prefix{p4}, []string{"bgpd-filtered", "zebra-no-objects"}, []string{fmt.Sprintf(who, "bgpd"), objectsOff, checkOn,
-				"ok neighbor 10.0.1.1: established, ipv4 through prefix-list NONE", idle}},
+				"fail neighbor 10.0.1.1: established, ipv4: it is not sent 10.53.53.53/32: prefix-list NONE denies it > let it through, unless it is meant so", idle}},
 			"policy": {Options{Method: MethodNetwork, Degraded: Degraded{RouteMap: "NONE"}}, []netip.Prefix{p4}, []string{"bgpd-policy"}, []string{fmt.Sprintf(who, "bgpd"), objectsOn, checkOn,
 				"warn route-map NONE: does not exist, so that nothing can be degraded > configure `route-map NONE permit 10`",
 				"fail neighbor 10.0.1.1: ipv4: nothing is sent to it, as it has no outbound policy and bgp ebgp-requires-policy is on > configure `neighbor 10.0.1.1 route-map NAME out`, or `no bgp ebgp-requires-policy`", idle}},

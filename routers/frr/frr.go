@@ -109,7 +109,8 @@ func (o Options) lacks() string {
 }
 
 // configurer is the daemon that takes what is zebra's or staticd's to configure: mgmtd where there is one
-// (FRR 10.3), and before that these themselves.
+// (FRR 10.3), and before that these themselves. The first mgmtd, of 9.0, took only what is staticd's, see
+// owner.taker.
 func (o Options) configurer(daemon string) string {
 	if _, err := os.Stat(vty.Path(o.SocketDir, mgmtd)); err == nil {
 		return mgmtd
@@ -155,9 +156,10 @@ type sight struct {
 // Router is the driver. It holds its options, and which changes a broken-off Apply kept back since when:
 // every question is a session of its own, so that a daemon may restart between any two.
 type Router struct {
-	options Options
-	talk    talker
-	method  method
+	options  Options
+	talk     talker
+	method   method
+	networkd func() networkd
 }
 
 var (
@@ -176,7 +178,7 @@ func newRouter(o Options, talk talker) *Router {
 	if o.Protocol == ProtocolBGP {
 		table = bgp{talk, o.MinPeers, bgpPath.own}.view
 	}
-	r := &Router{options: o, talk: talk}
+	r := &Router{options: o, talk: talk, networkd: func() networkd { return readNetworkd("/") }}
 	var pace *pacer
 	if o.Protocol != ProtocolBGP && !o.Unpaced {
 		pace = &pacer{talk: talk}
@@ -187,12 +189,12 @@ func newRouter(o Options, talk talker) *Router {
 	case MethodStatic:
 		r.method = static{talk, table, func() string { return o.configurer("staticd") }, o.Degraded.Tag, pace}
 	default:
-		a := address{iface: o.Interface, talk: talk, table: table, absent: o.noSocket, kernel: rtnl.ObserveAddresses, change: rtnl.ChangeAddresses, pace: pace}
+		a := address{iface: o.Interface, talk: talk, table: table, absent: o.noSocket, kernel: rtnl.ObserveAddresses, change: rtnl.ChangeAddresses, here: rtnl.Addresses, pace: pace}
 		if o.Protocol != ProtocolBGP && o.Degraded.Cost > 0 {
 			a.worse = &worse{talk, o.Interface, o.Degraded.Cost}
 		}
 		if o.Owner == OwnerFRR {
-			a = a.ownedBy(owner{talk, func() string { return o.configurer("zebra") }, rtnl.ObserveAddresses, interfaceExists})
+			a = a.ownedBy(owner{talk, func() bool { return o.configurer("zebra") != "zebra" }, rtnl.ObserveAddresses, interfaceExists})
 		}
 		r.method = a
 	}

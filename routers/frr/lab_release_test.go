@@ -155,6 +155,24 @@ func TestLabDegradedAddress(t *testing.T) {
 	})
 }
 
+// Of two services with IPv4 addresses on one interface each has a cost of its own.
+func TestLabOneOfTwoIsDegraded(t *testing.T) {
+	everyRelease(t, func(t *testing.T, release lab.Release) {
+		_, b := ospfLab(t, lab.AnycastOptions{Nodes: release}, Options{Degraded: Degraded{Cost: 500}})
+		other := netip.MustParsePrefix("10.53.53.54/32")
+		b.apply(announce(lab.Service, other)...)
+		b.is(false, lab.Service, other)
+		b.apply(degrade(lab.Service)...)
+		b.is(true, lab.Service)
+		b.is(false, other)
+		b.apply(withdraw(lab.Service)...)
+		b.await(routers.Absent, lab.Service)
+		b.is(false, other)
+		b.apply(degrade(other)...)
+		b.is(true, other)
+	})
+}
+
 // costs waits until the core's own routes have the metric.
 func (b *bench) costs(core *lab.FRR, metric int) {
 	b.Helper()

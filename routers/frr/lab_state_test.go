@@ -35,7 +35,19 @@ func TestLabLocked(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	b.await(routers.Advertised, s4)
+	// However long it lasts: what is tried again and again is told in the same words, and nothing changes.
+	said := map[string]bool{}
+	for range 20 {
+		err := b.node.Do(func() error { return static.Apply(t.Context(), withdraw(s4)) })
+		if !errors.Is(err, routers.ErrBusy) {
+			t.Fatalf("while it is held: %v", err)
+		}
+		said[err.Error()] = true
+		b.await(routers.Advertised, s4)
+	}
+	if len(said) != 1 {
+		t.Errorf("said %v", said)
+	}
 	check(t, holder.Close())
 	b.apply(withdraw(s4)...)
 	b.await(routers.Absent, s4)
@@ -100,7 +112,7 @@ func TestLabWrongLength(t *testing.T) {
 		_, b := ospfLab(t, lab.AnycastOptions{Nodes: release}, Options{})
 		check(t, b.node.Address(t.Context(), "add", "10.53.53.53/24", "lo"))
 		b.until("of another length", lab.Service, nil, func(o routers.Observation) bool {
-			return broken(o) && strings.Contains(o.Detail, `announced although not on interface "lo", but there is 10.53.53.53/24 on interface "lo"`)
+			return broken(o) && strings.Contains(o.Detail, "lo has 10.53.53.53/24, which somebody else put there") && !strings.Contains(o.Detail, "restart")
 		})
 		check(t, b.node.Address(t.Context(), "del", "10.53.53.53/24", "lo"))
 		b.await(routers.Absent, lab.Service)
@@ -109,6 +121,18 @@ func TestLabWrongLength(t *testing.T) {
 		b.awaitDetail("OSPF holds 10.53.53.0/24, but not 10.53.53.53/32", lab.Service)
 		check(t, b.node.Address(t.Context(), "add", "10.53.53.7/32", "lo"))
 		b.examined("announces what else is on lo too: 10.53.53.7/32", lab.Service)
+	})
+}
+
+// Another IPv6 address on the interface goes along, as ospf6d itself shows (F27).
+func TestLabExposed6(t *testing.T) {
+	everyRelease(t, func(t *testing.T, release lab.Release) {
+		l, b := ospfLab(t, lab.AnycastOptions{Nodes: release, IPv6: true}, Options{})
+		other := netip.MustParsePrefix("2001:db8:77::1/128")
+		check(t, b.node.Address(t.Context(), "add", other.String(), "lo"))
+		b.await(routers.Advertised, other)
+		b.hops(l.Core, other, l.Nodes[0].Via6, true)
+		b.examined("note ospf6d: announces what else is on lo too: 2001:db8:77::1/128", lab.Service6)
 	})
 }
 

@@ -31,9 +31,9 @@ func TestObserveNetwork(t *testing.T) {
 			recording(t, "bgpd-absent").edit("bgpd", "running", func(string) string { return "" }), 0,
 			[]seen{{routers.Unknown, "", "no path, but the configuration cannot be read"}, {routers.Unknown, "", "no path"}}, routers.ErrUnavailable,
 		},
-		"better from a peer": {
+		"not taken": {
 			recording(t, "bgpd-advertised").edit("bgpd", "ipv4", replace(`"overall":true`, `"overall":false`)), 0,
-			[]seen{{routers.Configured, "", "another path is better"}, {routers.Advertised, "10.0.1.1", ""}}, nil,
+			[]seen{{routers.Configured, "", "bgpd does not take the path"}, {routers.Advertised, "10.0.1.1", ""}}, nil,
 		},
 		"short form": {
 			recording(t, "bgpd-advertised").edit("bgpd", "ipv4", func(s string) string {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vouch/routers"
+	"vouch/routers/rtnl"
 )
 
 // A seen is what is expected of one observation.
@@ -91,6 +92,13 @@ func TestObserveAddress(t *testing.T) {
 			[]seen{
 				{routers.Advertised, core, `cost 0; announced although not on interface "lo"; if that lasts, ospfd missed the change (was zebra restarted alone?): restart ospfd`},
 				{routers.Advertised, core, `cost 10; announced although not on interface "lo"; if that lasts, ospf6d missed the change (was zebra restarted alone?): restart ospf6d`},
+			}, nil,
+		},
+		"of another length": {
+			recording(t, stub...), &kernel{here: []rtnl.Address{{Prefix: netip.PrefixFrom(p4.Addr(), 24), Interface: "lo"}, {Prefix: p6, Interface: "eth0"}}},
+			[]seen{
+				{routers.Advertised, core, "cost 0; announced although it is not on lo: lo has 10.53.53.53/24, which somebody else put there"},
+				{routers.Advertised, core, "if that lasts, ospf6d missed the change"},
 			}, nil,
 		},
 		"tentative": {
@@ -201,7 +209,11 @@ func TestObserveAddressBGP(t *testing.T) {
 	checkObserve(t, recording(t, "bgpd-learned", "zebra-absent").router(o).with(on()), []netip.Prefix{p4},
 		[]seen{{routers.Absent, "", "learned from 10.0.2.1"}}, nil)
 	checkObserve(t, recording(t, "bgpd-import-check", "zebra-absent").router(o).with(on()), []netip.Prefix{p4},
-		[]seen{{routers.Absent, "", "not on interface \"lo\"; the network statement has no route"}}, nil)
+		[]seen{{routers.Absent, "", "not on interface \"lo\""}}, nil)
+	os, _ := recording(t, "bgpd-import-check", "zebra-absent").router(o).with(on()).Observe(t.Context(), []netip.Prefix{p4})
+	if os[0].Detail != `not on interface "lo"` { // it is not there, so that the operator's statement waits as it ought to
+		t.Errorf("detail %q", os[0].Detail)
+	}
 	checkObserve(t, recording(t, "bgpd-nopeer", "zebra-absent").router(o).with(on()), []netip.Prefix{p4},
 		[]seen{{routers.Selected, "", "sent to 0 established peers, at least 1 wanted; announced although not on"}}, nil)
 	checkObserve(t, recording(t, "bgpd-import-check", "zebra-address").router(o).with(on(p4)), []netip.Prefix{p4},

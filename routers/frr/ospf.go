@@ -48,10 +48,12 @@ type lsdb struct {
 	held      map[netip.Prefix]entry
 	flushed   map[netip.Prefix]bool // external, being flushed: since when is not told (ospfd only)
 	linked    bool                  // there is a router-LSA of the node's own with links, perhaps being flushed (ospfd only)
+	alone     bool                  // and none of the links leads to another router (ospfd only)
 	age       int                   // seconds, of the LSA that holds the node's own networks; -1 when there is none
 	early     int                   // by how many seconds the daemon may call an LSA older than it is
 	neighbors []string              // routers with which there is a full adjacency
-	behind    []string              // those of them that have not acknowledged everything (ospfd only)
+	behind    []string              // those of them that have not acknowledged everything
+	full      map[string]int        // those of them all: since when in seconds, where that is known
 }
 
 // view reads the databases of the families asked for, side by side: when one daemon hangs the other
@@ -105,7 +107,8 @@ func (o ospf) read6(ctx context.Context) (lsdb, error) {
 	replies, err := ask(ctx, o.talk, "ospf6d",
 		"show ipv6 ospf6 database intra-prefix self-originated detail json",
 		"show ipv6 ospf6 database as-external self-originated detail json",
-		"show ipv6 ospf6 neighbor json")
+		"show ipv6 ospf6 neighbor json",
+		"show ipv6 ospf6 neighbor detail json")
 	if err != nil {
 		return lsdb{}, err
 	}
@@ -113,6 +116,7 @@ func (o ospf) read6(ctx context.Context) (lsdb, error) {
 	if err != nil {
 		return lsdb{}, fmt.Errorf("ospf6d: %w", err)
 	}
+	db.readPending(replies[3].Text)
 	return db, nil
 }
 
@@ -128,14 +132,43 @@ func (db lsdb) sight(p netip.Prefix) sight {
 		}
 		return s
 	}
-	s := sight{stage: routers.Advertised, peers: advertisedTo(db.neighbors), detail: fmt.Sprintf("%s, cost %d", e.kind, e.cost), stale: stale[e.kind], cost: e.cost}
-	if len(db.neighbors) == 0 {
+	s := sight{stage: routers.Advertised, peers: db.peers(), detail: fmt.Sprintf("%s, cost %d", e.kind, e.cost), stale: stale[e.kind], cost: e.cost}
+	told := func(p routers.Peer) bool { return p.Stage == routers.Advertised }
+	switch who := db.late(e.age); {
+	case len(db.neighbors) == 0:
 		s.stage = routers.Selected
 		s.detail += ", no full neighbour to tell"
-	} else if who := db.late(e.age); who != "" {
+	case !slices.ContainsFunc(s.peers, told):
+		s.stage = routers.Selected
+		s.detail += ", not yet acknowledged by " + strings.Join(db.neighbors, ", ") + " since the adjacency is there"
+	case who != "":
 		s.detail += ", not yet acknowledged by " + who
 	}
 	return s
+}
+
+// peers gives the neighbours, and which of them cannot be said to have this node's LSAs.
+func (db lsdb) peers() []routers.Peer {
+	peers := advertisedTo(db.neighbors)
+	for i, p := range peers {
+		if db.joining(p.Name) {
+			peers[i].Stage, peers[i].Detail = routers.Selected, "the adjacency is new, and not everything acknowledged yet"
+		}
+	}
+	return peers
+}
+
+// joins is for how many seconds after an adjacency has become full what this node originates counts as a part
+// of its coming about.
+const joins = 15
+
+// joining tells whether a neighbour has not acknowledged everything since the adjacency became full. An LSA
+// made while that came about takes the place of one that said there is no adjacency, so that without it nobody
+// has a route to this node; and the neighbour drops it when it had that other one for less than a second, to
+// be sent it again after 5 or 10 s (8.4.4, 10.3). Of LSAs made later the one before is still of use.
+func (db lsdb) joining(neighbor string) bool {
+	full, known := db.full[neighbor]
+	return db.alone || known && slices.Contains(db.behind, neighbor) && db.age >= 0 && db.age <= full+1+db.early && db.age+joins >= full
 }
 
 // patient is the age in seconds from which an LSA ought to have been acknowledged: a neighbour may take
@@ -230,6 +263,7 @@ func parseOSPF(router, external, neighbor string) (lsdb, error) {
 		return lsdb{}, err
 	}
 	db := lsdb{held: map[netip.Prefix]entry{}, flushed: map[netip.Prefix]bool{}, age: -1}
+	attached := false
 	for _, l := range r.routerLSAs() {
 		db.linked = db.linked || len(l.Links) > 0
 		if l.Age >= maxAge {
@@ -239,11 +273,13 @@ func parseOSPF(router, external, neighbor string) (lsdb, error) {
 			db.age = l.Age
 		}
 		for _, link := range l.Links {
+			attached = attached || link.Type != "Stub Network"
 			if p := netip.PrefixFrom(link.Network, int(link.Mask)); link.Type == "Stub Network" && p.IsValid() {
 				db.hold(p.Masked(), entry{stubLink, link.Cost, l.Age})
 			}
 		}
 	}
+	db.alone = db.linked && !attached
 	for _, l := range slices.Concat(e.Externals, e.External10) {
 		a, err := netip.ParseAddr(l.ID)
 		switch p := netip.PrefixFrom(a, int(l.Mask)); {
@@ -269,6 +305,7 @@ func (db *lsdb) readNeighbors(text string) error {
 	var all struct {
 		Neighbors map[string]list[struct {
 			Converged      string `json:"converged"`
+			Since          *int   `json:"upTimeInMsec"` // its last step forward
 			Unacknowledged int    `json:"linkStateRetransmissionListCounter"`
 		}] `json:"neighbors"`
 	}
@@ -276,19 +313,35 @@ func (db *lsdb) readNeighbors(text string) error {
 		return err
 	}
 	for id, adjacencies := range all.Neighbors {
-		full, behind := false, false
 		for _, a := range adjacencies {
-			full = full || a.Converged == "Full"
-			behind = behind || a.Converged == "Full" && a.Unacknowledged > 0
-		}
-		if full {
-			db.neighbors = append(db.neighbors, id)
-		}
-		if behind {
-			db.behind = append(db.behind, id)
+			if a.Converged == "Full" {
+				since := -1
+				if a.Since != nil {
+					since = *a.Since / 1000
+				}
+				db.adjacent(id, since, a.Unacknowledged > 0)
+			}
 		}
 	}
 	slices.Sort(db.neighbors)
 	slices.Sort(db.behind)
 	return nil
+}
+
+// adjacent notes a full adjacency, since when in seconds or -1 when that is not known. Of several with one
+// neighbour the oldest counts, and what one of them lacks the neighbour may lack.
+func (db *lsdb) adjacent(id string, since int, behind bool) {
+	if !slices.Contains(db.neighbors, id) {
+		db.neighbors = append(db.neighbors, id)
+	}
+	if behind && !slices.Contains(db.behind, id) {
+		db.behind = append(db.behind, id)
+	}
+	if since < 0 {
+		return
+	}
+	if db.full == nil {
+		db.full = map[string]int{}
+	}
+	db.full[id] = max(db.full[id], since)
 }

@@ -1,8 +1,11 @@
 package frr
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // intraPrefixes is what ospf6d answers of area-scoped LSAs (8.4.4).
@@ -40,6 +43,7 @@ func parseOSPF6(intra, external, neighbor string) (lsdb, error) {
 		Neighbors []struct {
 			ID    string `json:"neighborId"`
 			State string `json:"state"`
+			Since string `json:"duration"`
 		} `json:"neighbors"`
 	}
 	for _, part := range []struct {
@@ -54,12 +58,48 @@ func parseOSPF6(intra, external, neighbor string) (lsdb, error) {
 	db.holdIntra(in)
 	db.holdExternal(ex)
 	for _, n := range nb.Neighbors {
-		if n.State == "Full" && !slices.Contains(db.neighbors, n.ID) {
-			db.neighbors = append(db.neighbors, n.ID)
+		if n.State == "Full" {
+			db.adjacent(n.ID, seconds(n.Since), false)
 		}
 	}
 	slices.Sort(db.neighbors)
 	return db, nil
+}
+
+// readPending reads what the neighbours have not acknowledged. The answer's keys are ID%interface. Where there
+// is none, nothing is known of it.
+func (db *lsdb) readPending(text string) {
+	var all map[string]struct {
+		State          string `json:"neighborState"`
+		Unacknowledged int    `json:"reTransListCount"`
+	}
+	if decode(text, &all) != nil {
+		return
+	}
+	for key, n := range all {
+		id, _, _ := strings.Cut(key, "%")
+		if n.State == "Full" && n.Unacknowledged > 0 && slices.Contains(db.neighbors, id) {
+			db.adjacent(id, -1, true)
+		}
+	}
+	slices.Sort(db.behind)
+}
+
+// seconds reads "01:02:03", also with days before it ("4d01:02:03"), and is -1 for anything else.
+func seconds(text string) int {
+	days := 0
+	if d, rest, ok := strings.Cut(text, "d"); ok {
+		n, err := strconv.Atoi(d)
+		if err != nil {
+			return -1
+		}
+		days, text = n, rest
+	}
+	var h, m, s int
+	if _, err := fmt.Sscanf(text, "%d:%d:%d", &h, &m, &s); err != nil {
+		return -1
+	}
+	return ((days*24+h)*60+m)*60 + s
 }
 
 func (db *lsdb) holdIntra(in intraPrefixes) {

@@ -17,7 +17,7 @@ import (
 // 8.4.4, 0 in 10.3).
 type owner struct {
 	talk   talker
-	daemon func() string
+	mgmtd  func() bool // there is one
 	kernel func(ctx context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error)
 	exists func(iface string) bool
 }
@@ -40,7 +40,7 @@ func (w owner) observe(ctx context.Context, iface string, ps []netip.Prefix) ([]
 	var text string
 	var err, unread error
 	abreast(
-		func() { text, unread = running(ctx, w.talk, w.daemon()) },
+		func() { text, unread = w.running(ctx) },
 		func() { os, err = w.kernel(ctx, iface, ps) },
 	)
 	stated := parseStated(text, iface)
@@ -48,6 +48,36 @@ func (w owner) observe(ctx context.Context, iface string, ps []netip.Prefix) ([]
 		os[i] = judgeOwned(o, iface, stated[o.Prefix], unread)
 	}
 	return os, routers.Join(err, unread)
+}
+
+// running reads the configurations that the addresses may be in, mgmtd's and zebra's. With an mgmtd it is
+// enough when that can be read: on 10.3 it has them all.
+func (w owner) running(ctx context.Context) (string, error) {
+	if !w.mgmtd() {
+		return running(ctx, w.talk, "zebra")
+	}
+	var first, second string
+	var err error
+	abreast(
+		func() { second, _ = running(ctx, w.talk, "zebra") },
+		func() { first, err = running(ctx, w.talk, mgmtd) },
+	)
+	return first + second, err
+}
+
+// taker is the daemon that takes addresses. Which release gave them to mgmtd is not known here, 9.0 did not
+// yet, so zebra is asked whether it still knows of interfaces: 10.3 does not (status 2). To be asked for lo,
+// which is always there, changes nothing.
+func (w owner) taker(ctx context.Context) string {
+	if !w.mgmtd() {
+		return "zebra"
+	}
+	const question = "interface lo"
+	replies, err := w.talk(ctx, session{daemon: "zebra", enter: []string{"configure terminal"}, commands: []string{question}})
+	if err == nil && len(replies) == 1 && replies[0].Refused(question) == nil {
+		return "zebra"
+	}
+	return mgmtd
 }
 
 func judgeOwned(o routers.Observation, iface string, stated bool, unread error) routers.Observation {
@@ -75,7 +105,7 @@ func (w owner) change(ctx context.Context, iface string, cs []routers.Change) er
 		cs, absent = without(cs, routers.Announced, routers.ErrUnavailable, fmt.Sprintf("interface %q does not exist (yet)", iface))
 		refused = routers.Join(refused, absent)
 	}
-	text, unread := running(ctx, w.talk, w.daemon())
+	text, unread := w.running(ctx)
 	stages := map[netip.Prefix]routers.Stage{}
 	os, err := w.kernel(ctx, iface, prefixes(cs))
 	for _, o := range os {
@@ -83,7 +113,7 @@ func (w owner) change(ctx context.Context, iface string, cs []routers.Change) er
 	}
 	stated := parseStated(text, iface)
 	enter := []string{"configure terminal", "interface " + iface}
-	lost := session{daemon: w.daemon(), enter: enter, bulk: true}
+	lost := session{daemon: w.taker(ctx), enter: enter, bulk: true}
 	q := lost
 	for _, want := range []routers.Want{routers.Withdrawn, routers.Announced} {
 		for _, c := range cs {

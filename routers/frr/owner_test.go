@@ -63,6 +63,25 @@ func TestOwnerChanges(t *testing.T) {
 	}
 }
 
+// Where there is an mgmtd, but zebra itself still takes addresses, as is said of FRR 9.0, zebra is told.
+func TestOwnerOf9(t *testing.T) {
+	o := Options{Owner: OwnerFRR, SocketDir: releases(t)["10.3"], Unpaced: true}
+	for want, c := range map[string]struct {
+		state string
+		cs    []routers.Change
+	}{
+		"ip address 10.53.53.53/32":           {"kernel", announce(p4)},
+		"no ipv6 address 2001:db8:53::53/128": {"own", withdraw(p6)}, // it is found in zebra's configuration
+	} {
+		r := recording(t, "10.3/mgmtd-empty", "zebra-"+c.state+"-address")
+		r.interfaces = true
+		err := r.router(o).owned(on(p6)).Apply(t.Context(), c.cs)
+		if diff := cmp.Diff([]string{"zebra: configure terminal/interface lo: " + want}, r.asked()); err != nil || diff != "" {
+			t.Errorf("%v\n%s", err, diff)
+		}
+	}
+}
+
 // What cannot be known or done is told; a withdraw is asked for all the same, where that harms nothing.
 func TestOwnerRefusals(t *testing.T) {
 	o := Options{Owner: OwnerFRR, SocketDir: t.TempDir(), Unpaced: true}

@@ -74,7 +74,9 @@ func (n *island) talk(ctx context.Context, s session) ([]vty.Reply, error) {
 		text = `{"routerLinkStates":{"areas":{"0":[{"lsaAge":%d}]}}}`
 	}
 	age := int(time.Since(n.families[s.daemon == "ospfd"].born).Seconds())
-	return []vty.Reply{{Text: fmt.Sprintf(text, age)}, {Text: "{}"}, {Text: "{}"}}, ctx.Err()
+	replies := slices.Repeat([]vty.Reply{{Text: "{}"}}, len(s.commands))
+	replies[0].Text = fmt.Sprintf(text, age)
+	return replies, ctx.Err()
 }
 
 func (n *island) router() *Router {

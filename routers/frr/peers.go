@@ -18,6 +18,17 @@ type bgpPeer struct {
 	Reason string `json:"peerState"` // OK, Policy, Admin …
 }
 
+// away names the neighbours whose session is not established.
+func (s bgpSummary) away() []string {
+	var names []string
+	for name, p := range s.Peers {
+		if p.State != "Established" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 func showSummary(afi string) string { return fmt.Sprintf("show bgp %s unicast summary json", afi) }
 
 // toPeers gives the neighbours that were sent the prefix, and of those that were not why.
@@ -39,5 +50,16 @@ func (p bgpPeer) why() string {
 	case p.Reason == "Policy":
 		return "without an outbound policy nothing is sent to it (bgp ebgp-requires-policy): give it a route-map out"
 	}
-	return "established, but not sent: an outbound filter, or not yet"
+	return notSent
+}
+
+// notSent is said of a neighbour that is up, as long as it is not known what is before it.
+const notSent = "established, but not sent: an outbound filter, or not yet"
+
+// why says what may keep a prefix from an established neighbour that was not sent it.
+func (f bgpFamily) why() string {
+	if all := f.filters(); all != "" {
+		return "established, but not sent: " + all + ", or not yet"
+	}
+	return "established, but not sent (yet)"
 }

@@ -22,7 +22,7 @@ func TestPeers(t *testing.T) {
 			v4, v6 []routers.Peer
 		}{
 			"peers":    {routers.Advertised, []routers.Peer{sent, not("10.0.1.9", idle)}, []routers.Peer{sent}},
-			"filtered": {routers.Selected, []routers.Peer{not("10.0.1.1", "established, but not sent: an outbound filter, or not yet"), not("10.0.1.9", idle)}, []routers.Peer{sent}},
+			"filtered": {routers.Selected, []routers.Peer{not("10.0.1.1", "established, but not sent: prefix-list NONE, or not yet"), not("10.0.1.9", idle)}, []routers.Peer{sent}},
 			"policy": {routers.Selected, []routers.Peer{not("10.0.1.1", "without an outbound policy nothing is sent to it (bgp ebgp-requires-policy): give it a route-map out"), not("10.0.1.9", idle)},
 				[]routers.Peer{not("10.0.1.1", "without an outbound policy nothing is sent to it (bgp ebgp-requires-policy): give it a route-map out")}},
 			"shut": {routers.Selected, []routers.Peer{not("10.0.1.1", "the session is not established (Idle (Admin))"), not("10.0.1.9", idle)}, []routers.Peer{not("10.0.1.1", "the session is not established (Idle (Admin))")}},

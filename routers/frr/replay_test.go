@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,6 +36,8 @@ type replay struct {
 	failed  map[string]error                // by daemon
 	hung    string                          // a daemon
 	changes []session
+
+	interfaces bool // zebra knows of interfaces though there is an mgmtd
 }
 
 // recording loads files of testdata, each "daemon-state" of 8.4.4, or "10.3/daemon-state", the later ones
@@ -111,6 +114,12 @@ func (r *replay) talk(ctx context.Context, s session) ([]vty.Reply, error) {
 	if err := r.failed[s.daemon]; err != nil {
 		return nil, err
 	}
+	if s.daemon == "zebra" && slices.Equal(s.commands, []string{"interface lo"}) { // it is only asked whether it knows that
+		if r.replies["mgmtd"] != nil && !r.interfaces {
+			return []vty.Reply{{Status: 2, Text: "% [ZEBRA] Unknown command: interface lo\n"}}, nil
+		}
+		return []vty.Reply{{}}, nil
+	}
 	if len(s.enter) > 0 {
 		r.changes = append(r.changes, s)
 	}
@@ -130,6 +139,7 @@ func (r *replay) talk(ctx context.Context, s session) ([]vty.Reply, error) {
 // router makes a driver of a replay, on a node that has addresses of all prefixes somewhere.
 func (r *replay) router(o Options) *Router {
 	d := newRouter(o.withDefaults(), r.talk)
+	d.networkd = func() networkd { return networkd{} }
 	if m, ok := d.method.(network); ok {
 		m.addresses = func(context.Context) ([]rtnl.Address, error) {
 			return []rtnl.Address{{Prefix: netip.PrefixFrom(p4.Addr(), 24), Interface: "eth0"}, {Prefix: p6, Interface: "lo"}}, nil
@@ -147,6 +157,7 @@ type kernel struct {
 	without string // the daemon that has no socket
 	gone    bool   // the interface does not exist
 	stuck   bool   // what it is told changes nothing
+	here    []rtnl.Address
 }
 
 func (k *kernel) observe(_ context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error) {
@@ -189,14 +200,14 @@ func on(ps ...netip.Prefix) *kernel {
 // owned has FRR own the addresses of the kernel, whose changes it then asks for.
 func (r *Router) owned(k *kernel) *Router {
 	a := r.with(k).method.(address)
-	r.method = a.ownedBy(owner{a.talk, func() string { return r.options.configurer("zebra") }, k.observe, func(string) bool { return !k.gone }})
+	r.method = a.ownedBy(owner{a.talk, func() bool { return r.options.configurer("zebra") != "zebra" }, k.observe, func(string) bool { return !k.gone }})
 	return r
 }
 
 // with has the driver use the kernel.
 func (r *Router) with(k *kernel) *Router {
 	a := r.method.(address)
-	a.kernel, a.change = k.observe, k.change
+	a.kernel, a.change, a.here = k.observe, k.change, func(context.Context) ([]rtnl.Address, error) { return k.here, nil }
 	a.absent = func(p netip.Prefix) string {
 		if k.without != "" && isIPv6(p) == strings.Contains(k.without, "6") {
 			return k.without + " has no socket"

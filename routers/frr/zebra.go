@@ -30,7 +30,7 @@ func routes(ctx context.Context, talk talker, ps []netip.Prefix) (map[netip.Pref
 	}
 	commands := make([]string, len(ps))
 	for i, p := range ps {
-		commands[i] = fmt.Sprintf("show %s route %s json", family(p), p)
+		commands[i] = showRoute(p)
 	}
 	replies, err := ask(ctx, talk, "zebra", commands...)
 	if err != nil {
@@ -44,6 +44,8 @@ func routes(ctx context.Context, talk talker, ps []netip.Prefix) (map[netip.Pref
 	}
 	return found, nil
 }
+
+func showRoute(p netip.Prefix) string { return fmt.Sprintf("show %s route %s json", family(p), p) }
 
 func parseRoutes(text string, p netip.Prefix) ([]route, error) {
 	var table map[netip.Prefix][]route

@@ -25,9 +25,9 @@ var (
 func New(iface string) *Router { return &Router{iface: iface} }
 
 // Observe reads the addresses: Selected is on the interface and usable, Configured is there and
-// not usable, such as tentative. The error is of class routers.ErrUnavailable.
+// not usable, such as tentative, or while the interface is down. The error is of class routers.ErrUnavailable.
 func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
-	os, err := rtnl.ObserveAddresses(ctx, r.iface, ps)
+	os, err := rtnl.ObserveUp(ctx, r.iface, ps)
 	if err != nil {
 		return os, fmt.Errorf("kernel: %w", err)
 	}

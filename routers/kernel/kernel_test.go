@@ -158,6 +158,22 @@ func TestObserveTentative(t *testing.T) {
 	}
 }
 
+// TestObserveWhileTheInterfaceIsDown: nobody advertises an address of an interface that is set down. The kernel
+// takes IPv6 addresses away by itself then.
+func TestObserveWhileTheInterfaceIsDown(t *testing.T) {
+	rtnltest.New(t)
+	ip(t, "link set lo up", "addr add 10.53.53.53/32 dev lo")
+	r := New("lo")
+	wantStages(t, r, routers.Selected, vip4)
+	ip(t, "link set lo down")
+	if o := observe(t, r, vip4)[0]; o.Stage != routers.Configured || o.Detail != `interface "lo" is down: ip link set lo up` {
+		t.Errorf("observed %+v, want configured, and the way out", o)
+	}
+	wantStages(t, r, routers.Absent, other)
+	ip(t, "link set lo up")
+	wantStages(t, r, routers.Selected, vip4)
+}
+
 func TestObserveUnreadable(t *testing.T) {
 	rtnltest.New(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -188,7 +204,7 @@ func TestApplyToInterfaceThatComesLater(t *testing.T) {
 	if want := `not on interface "later0", which does not exist (yet)`; o.Stage != routers.Absent || o.Detail != want {
 		t.Errorf("observed %+v, want absent: %s", o, want)
 	}
-	ip(t, "link add later0 type veth peer name peer0")
+	ip(t, "link add later0 type veth peer name peer0", "link set later0 up")
 	if o := observe(t, r, vip4)[0]; o.Stage != routers.Absent || o.Detail != `not on interface "later0"` {
 		t.Errorf("with the interface: observed %+v", o)
 	}

@@ -270,12 +270,17 @@ func (o AnycastOptions) nothing(v int) string {
 			c.static("vouch6", 6, "", nil)
 		}
 	case List:
-		none := "[ ]"
-		if c.split { // it knows no empty set
-			none = fmt.Sprintf("[ %s/%d ]", defaults[v].Addr(), defaults[v].Addr().BitLen())
-		}
-		for _, name := range []string{"ANYCAST_PREFIXES", "ANYCAST_DEGRADED", "ANYCAST_PREFIXES6", "ANYCAST_DEGRADED6"} {
-			c.f("define %s = %s;\n", name, none)
+		for i, name := range []string{"ANYCAST_PREFIXES", "ANYCAST_DEGRADED", "ANYCAST_PREFIXES6", "ANYCAST_DEGRADED6"} {
+			none, of := "[ ]", defaults[v].Addr()
+			if i >= 2 {
+				of = defaults[6].Addr()
+			}
+			if !o.Nodes.EmptySet() {
+				none = fmt.Sprintf("[ %s/%d ]", of, of.BitLen())
+			}
+			if !c.split || of.Is4() == (v == 4) { // BIRD 1 knows one family
+				c.f("define %s = %s;\n", name, none)
+			}
 		}
 	case Function:
 		c.f("function anycast_announced() { return false; }\nfunction anycast_degraded() { return false; }\n")

@@ -24,11 +24,12 @@ type Release struct {
 }
 
 // The releases. The versions are those of Debian 12, whose package of BIRD 1 cannot be installed beside
-// that of BIRD 2, and of Debian 13 in a directory.
+// that of BIRD 2, of Debian 13 in a directory, and the oldest BIRD 2 that is met in the field, of Debian 11.
 var (
 	FRRHost  = Release{name: "frr", programs: frrPrograms, client: "vtysh"}                                                        // 8.4.4
 	FRR10    = Release{name: "frr10", cache: "trixie", root: true, programs: frrPrograms, client: "vtysh"}                         // 10.3
 	BIRD1    = Release{name: "bird1", bird: true, cache: "bird1", programs: "/usr/sbin", client: "/usr/sbin/birdc"}                // 1.6.8: bird and bird6
+	BIRD207  = Release{name: "bird207", bird: true, cache: "bird207", programs: "/usr/sbin", client: "/usr/sbin/birdc"}            // 2.0.7
 	BIRDHost = Release{name: "bird2", bird: true, programs: "/usr/sbin", client: "/usr/sbin/birdc"}                                // 2.0.12
 	BIRD217  = Release{name: "bird217", bird: true, cache: "trixie", root: true, programs: "/usr/sbin", client: "/usr/sbin/birdc"} // 2.17.6
 	BIRD3    = Release{name: "bird3", bird: true, cache: "trixie", root: true, programs: "/opt/bird3/usr/sbin", client: "/opt/bird3/usr/sbin/birdc"}
@@ -37,7 +38,7 @@ var (
 // FRRs and BIRDs are all releases of each daemon, the oldest first.
 var (
 	FRRs  = []Release{FRRHost, FRR10}
-	BIRDs = []Release{BIRD1, BIRDHost, BIRD217, BIRD3}
+	BIRDs = []Release{BIRD1, BIRD207, BIRDHost, BIRD217, BIRD3}
 )
 
 // String is a short name, such as "bird217", that does for a subtest's name.
@@ -55,6 +56,9 @@ func (r Release) IsBIRD() bool { return r.bird }
 
 // Split says that each family has a daemon of its own, as with BIRD 1.
 func (r Release) Split() bool { return r == BIRD1 }
+
+// EmptySet says that a set of prefixes may be empty, as since BIRD 2.0.11.
+func (r Release) EmptySet() bool { return r != BIRD1 && r != BIRD207 }
 
 // cacheDir holds the releases that are not this machine's own.
 func cacheDir() string { return cmp.Or(os.Getenv("VOUCH_LAB_CACHE"), "/var/cache/vouch-lab") }

@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"strings"
 
@@ -9,16 +10,23 @@ import (
 	"vouch/routers/command"
 )
 
-// Examine looks whether this process could start the programs. It runs none.
+// Examine looks whether this process could start the programs, and says what their last runs in this process
+// came to. It runs none.
 func (r *Router) Examine(_ context.Context, _ []netip.Prefix) []routers.Finding {
 	var fs []routers.Finding
 	for _, c := range []struct {
 		action string
 		argv   []string
 	}{{actionUp, r.options.Up}, {actionDown, r.options.Down}, {actionDegrade, r.options.Degrade}, {actionRead, r.options.Read}} {
-		if len(c.argv) > 0 {
-			fs = append(fs, examine(c.action, c.argv[0]))
+		if len(c.argv) == 0 {
+			continue
 		}
+		f := examine(c.action, c.argv[0])
+		if failed := r.failures(c.action); f.Severity == routers.Fine && len(failed) > 0 {
+			f.Severity, f.Text = routers.Warning, "the last run failed: "+listed(failed)
+			f.WayOut = "run it by hand as the user that vouch runs as, with ANYCAST_PREFIX and ANYCAST_ACTION set"
+		}
+		fs = append(fs, f)
 	}
 	if len(r.options.Read) == 0 {
 		fs = append(fs, routers.Finding{Severity: routers.Notice, Subject: "read",
@@ -26,6 +34,14 @@ func (r *Router) Examine(_ context.Context, _ []netip.Prefix) []routers.Finding 
 			WayOut: "set read in [router] to a command that tells how far ANYCAST_PREFIX has come"})
 	}
 	return fs
+}
+
+// listed tells of the first ones, and how many more there are.
+func listed(all []string) string {
+	if len(all) <= most {
+		return strings.Join(all, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(all[:most], "; "), len(all)-most)
 }
 
 func examine(action, program string) routers.Finding {

@@ -20,9 +20,11 @@ type Options struct {
 	Up      []string
 	Down    []string
 	Degrade []string // none: there is no degraded way
-	// Read tells how far the prefix has come: when the first word of its output is a stage (and the second
-	// may be "degraded") that is it; without output, exit status 0 is advertised and 1 absent. Every other
-	// outcome is unknown. Without Read nothing is ever known to be more than configured.
+	// Read tells how far the prefix has come, by the first words of its output, in any case and with spaces or
+	// commas between them: a stage (absent, configured, selected, advertised), which "degraded" may follow, or
+	// "degraded" alone, which is advertised and degraded; what comes after is a detail for people. Without
+	// output, exit status 0 is advertised and 1 absent. Every other outcome is unknown. Without Read nothing is
+	// ever known to be more than configured.
 	Read    []string
 	Timeout time.Duration // of one command; default 10s
 }
@@ -78,7 +80,8 @@ func (r *Router) SetLabels(labels map[netip.Prefix]routers.Label) {
 //
 // Without a read command it says what the last command for the prefix came to: up is configured, down
 // absent. After a failure, and before this process has run any, what is there is not known, and that is
-// told as configured and broken: then both an announce and a withdraw are asked for.
+// told as configured and broken: then both an announce and a withdraw are asked for. The error holds a
+// routers.PrefixError for each reading that failed.
 func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
 	if len(r.options.Read) == 0 {
 		return r.recall(ps), nil
@@ -93,7 +96,7 @@ func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 		o, err := judge(e)
 		byPrefix[e.prefix] = o
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, &routers.PrefixError{Prefix: e.prefix, Err: err})
 		}
 	}
 	os := make([]routers.Observation, len(ps))
@@ -105,14 +108,15 @@ func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 
 // Apply runs the command of each change, withdraws first. One that hangs is killed at its timeout with
 // its whole process group; the others are not held up by it. A command that fails is an error of class
-// routers.ErrUnavailable; a degrade without a command for it is refused.
+// routers.ErrUnavailable; a degrade without a command for it is refused. The error holds a
+// routers.PrefixError for each change that failed.
 func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
 	var jobs []job
 	var errs []error
 	for _, c := range cs {
 		j := job{want: c.Want, action: actions[c.Want], prefix: c.Prefix, argv: r.command(c.Want)}
 		if err := valid(j); err != nil {
-			errs = append(errs, fmt.Errorf("program: %w", err))
+			errs = append(errs, &routers.PrefixError{Prefix: c.Prefix, Err: fmt.Errorf("program: %w", err)})
 			continue
 		}
 		jobs = append(jobs, j)
@@ -121,7 +125,7 @@ func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
 		err := e.failure()
 		r.remember(e, err)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, &routers.PrefixError{Prefix: e.prefix, Err: err})
 		}
 	}
 	return sum(errs)

@@ -98,14 +98,23 @@ func TestRead(t *testing.T) {
 		"exit 2":                                   {detail: "exit status 2"},
 		"echo cannot ask >&2; exit 3":              {detail: "exit status 3: cannot ask"},
 		"echo selected":                            {stage: routers.Selected},
-		"echo configured, not sent; exit 1":        {detail: "the first word is no stage: configured, not sent"},
+		"echo configured, not sent; exit 1":        {stage: routers.Configured, detail: "not sent"},
+		"echo not, advertised":                     {detail: "the first word is no stage: not, advertised"},
+		"echo degraded":                            {stage: routers.Advertised, degraded: true},
+		"echo advertised, degraded":                {stage: routers.Advertised, degraded: true},
+		"echo advertised,degraded, MED 100, twice": {stage: routers.Advertised, degraded: true, detail: "MED 100, twice"},
+		"echo degraded, selected: no peer":         {stage: routers.Advertised, degraded: true, detail: "selected: no peer"},
+		"echo degraded configured no peer":         {stage: routers.Configured, degraded: true, detail: "no peer"},
+		"echo degraded by MED 100":                 {stage: routers.Advertised, degraded: true, detail: "by MED 100"},
+		"echo degraded, absent":                    {detail: "absent and degraded at once: degraded, absent"},
+		"echo advertisedly":                        {detail: "the first word is no stage: advertisedly"},
 		"echo configured no peer; exit 1":          {stage: routers.Configured, detail: "no peer"},
 		"printf ' advertised\\tdegraded\\n'":       {stage: routers.Advertised, degraded: true},
 		"echo selected degraded MED 100":           {stage: routers.Selected, degraded: true, detail: "MED 100"},
 		"echo absent degraded":                     {detail: "absent and degraded at once: absent degraded"},
 		"echo absent":                              {stage: routers.Absent},
 		"echo unknown; exit 0":                     {detail: "it says so itself: unknown"},
-		"echo Advertised":                          {detail: "the first word is no stage: Advertised"},
+		"echo Advertised":                          {stage: routers.Advertised},
 		"echo % error":                             {detail: "the first word is no stage: % error"},
 		"echo advertised; kill -SEGV $$":           {detail: "killed by SIGSEGV: advertised"},
 		"kill -TERM $$":                            {detail: "killed by SIGTERM"},
@@ -183,7 +192,14 @@ func TestWithoutRead(t *testing.T) {
 			t.Errorf("%s: read %+v, want %+v", when, got, want)
 		}
 	}
-	first := routers.Observation{Stage: routers.Configured, Broken: true, Detail: "what an earlier run left"}
+	ran := func(action, want string) { // what Examine says of it
+		t.Helper()
+		fs := r.Examine(t.Context(), nil)
+		if !slices.ContainsFunc(fs, func(f routers.Finding) bool { return f.Subject == action && f.Text == want }) {
+			t.Errorf("nothing says %q of %s: %+v", want, action, fs)
+		}
+	}
+	first := routers.Observation{Stage: routers.Configured, Broken: true, Detail: "this process has run none: what an earlier run left"}
 	check("at first", v4, first)
 	_ = apply(t, r, routers.Announced, v4)
 	check("up", v4, routers.Observation{Stage: routers.Configured})
@@ -200,6 +216,7 @@ func TestWithoutRead(t *testing.T) {
 		if want := "program: " + actions[w] + " 192.0.2.53/32: exit status 4: no such table"; err == nil || err.Error() != want || !errors.Is(err, routers.ErrUnavailable) {
 			t.Errorf("%s: error %v, want %s", w, err, want)
 		}
+		ran(actions[w], "the last run failed: "+actions[w]+" 192.0.2.53/32: exit status 4: no such table")
 		check("failed", v4, routers.Observation{Stage: routers.Configured, Broken: true, Detail: actions[w] + " 192.0.2.53/32: exit status 4: no such table"})
 	}
 	if err := os.Remove(filepath.Join(dir, "fail")); err != nil {
@@ -207,6 +224,7 @@ func TestWithoutRead(t *testing.T) {
 	}
 	_ = apply(t, r, routers.Withdrawn, v4)
 	check("down after all", v4, routers.Observation{Stage: routers.Absent})
+	ran("down", "/bin/sh can be run")
 }
 
 // With a read command a failure is told, and decides nothing.
@@ -273,6 +291,22 @@ func TestManyFailures(t *testing.T) {
 	err := apply(t, r, routers.Announced, ps...)
 	if err == nil || !strings.HasSuffix(err.Error(), "; and 27 more failed") || strings.Contains(err.Error(), "\n") || !errors.Is(err, routers.ErrUnavailable) {
 		t.Errorf("%v", err)
+	}
+	if fs := r.Examine(t.Context(), nil); !strings.HasPrefix(fs[0].Text, "the last run failed: up 192.0.2.0/32: exit status 1; ") || !strings.HasSuffix(fs[0].Text, "; and 27 more") {
+		t.Errorf("found %+v", fs[0])
+	}
+	for _, p := range ps { // each is told of its own
+		if about := routers.About(err, p); about.Error() != fmt.Sprintf("program: up %s: exit status 1", p) || !errors.Is(about, routers.ErrUnavailable) {
+			t.Errorf("about %s: %v", p, about)
+		}
+	}
+	r = New(Options{Read: []string{"/bin/sh", "-c", "exit 2"}})
+	_, err = r.Observe(t.Context(), ps)
+	if about := routers.About(err, ps[29]); about.Error() != "program: read 192.0.2.29/32: exit status 2" {
+		t.Errorf("about a reading: %v", about)
+	}
+	if err := apply(t, r, routers.Announced, v4, v6); routers.About(err, v6).Error() != "program: "+v6.String()+": there is no up command: set up in [router]" {
+		t.Errorf("about what was refused: %v", err)
 	}
 }
 

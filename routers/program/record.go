@@ -14,6 +14,7 @@ import (
 type record struct {
 	running map[string]bool   // by action: it has not ended; true: and is not waited for any more
 	turn    map[string]uint64 // by action: when it was begun last
+	failed  map[string]string // by action: why its last run in this process did
 	last    *routers.Observation
 }
 
@@ -21,7 +22,7 @@ type record struct {
 func (r *Router) record(p netip.Prefix) *record {
 	rec := r.records[p]
 	if rec == nil {
-		rec = &record{running: map[string]bool{}, turn: map[string]uint64{}}
+		rec = &record{running: map[string]bool{}, turn: map[string]uint64{}, failed: map[string]string{}}
 		r.records[p] = rec
 	}
 	return rec
@@ -82,7 +83,25 @@ func (r *Router) remember(e end, err error) {
 	case e.want == routers.Withdrawn:
 		o = &routers.Observation{Prefix: e.prefix, Stage: routers.Absent}
 	}
-	r.record(e.prefix).last = o
+	rec := r.record(e.prefix)
+	rec.last = o
+	delete(rec.failed, e.action)
+	if err != nil {
+		rec.failed[e.action] = strings.TrimPrefix(err.Error(), "program: ")
+	}
+}
+
+// failures gives why the last runs of a command failed, in the order of their prefixes.
+func (r *Router) failures(action string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	for _, p := range slices.SortedFunc(maps.Keys(r.records), netip.Prefix.Compare) {
+		if why := r.records[p].failed[action]; why != "" {
+			all = append(all, why)
+		}
+	}
+	return all
 }
 
 // doubtful is what is told of a prefix of which nothing is known: in no way as wanted.
@@ -101,7 +120,7 @@ func (r *Router) recall(ps []netip.Prefix) []routers.Observation {
 		case len(rec.running) > 0:
 			os[i] = *doubtful(p, "a command "+strings.Join(slices.Sorted(maps.Keys(rec.running)), " and ")+" still runs")
 		case rec.last == nil:
-			os[i] = *doubtful(p, "there is no read command, and none was run yet: what an earlier run left may be there")
+			os[i] = *doubtful(p, "there is no read command, and this process has run none: what an earlier run left may be there")
 		default:
 			os[i] = *rec.last
 		}

@@ -18,11 +18,39 @@ import (
 // for; Detail tells of it. When the addresses cannot be read all are Unknown and the error is of class
 // routers.ErrUnavailable.
 func ObserveAddresses(ctx context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error) {
+	os, _, err := observeOn(ctx, iface, ps)
+	return os, err
+}
+
+// observeOn gives the interfaces too.
+func observeOn(ctx context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, map[int]link, error) {
 	found, links, err := readAddresses(ctx)
 	if err != nil {
-		return unreadable(ps, err), routers.Errorf(routers.ErrUnavailable, "interface %q: %w", iface, err)
+		return unreadable(ps, err), nil, routers.Errorf(routers.ErrUnavailable, "interface %q: %w", iface, err)
 	}
-	return observe(iface, notOn(iface, links), ps, found), nil
+	return observe(iface, notOn(iface, links), ps, found), links, nil
+}
+
+// ObserveUp does the same for a host on which nothing else tells whether the address is advertised. An address of
+// an interface that is set down is Configured then: the kernel still takes packets for it in, but whatever
+// advertises addresses passes over those of such an interface.
+func ObserveUp(ctx context.Context, iface string, ps []netip.Prefix) ([]routers.Observation, error) {
+	os, links, err := observeOn(ctx, iface, ps)
+	for _, l := range links {
+		if l.name == iface && !l.has(unix.IFF_UP) {
+			lower(os, fmt.Sprintf("interface %q is down: ip link set %s up", iface, iface))
+		}
+	}
+	return os, err
+}
+
+// lower says why what is there is no further than configured.
+func lower(os []routers.Observation, why string) {
+	for i := range os {
+		if os[i].Stage == routers.Selected {
+			os[i].Stage, os[i].Detail = routers.Configured, why
+		}
+	}
 }
 
 // notOn is what Detail says of an address that is not on the interface.

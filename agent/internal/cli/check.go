@@ -183,6 +183,7 @@ func checkText(w io.Writer, r *CheckReport, colour bool) {
 
 func checkDetails(w io.Writer, r *CheckReport, colour bool) {
 	table(w, "", colour, [][]cell{{c("router"), checkedRouter(&r.Router)}})
+	told := causesOf(&r.Router)
 	for i := range r.Services {
 		s := &r.Services[i]
 		table(w, "", colour, [][]cell{{painted(s.Name, strong), painted(s.outcome(), outcomePaint(s))}})
@@ -193,7 +194,7 @@ func checkDetails(w io.Writer, r *CheckReport, colour bool) {
 		}
 		for j := range s.Prefixes {
 			p := &s.Prefixes[j]
-			lines = append(lines, []cell{c(p.Prefix), c(stageText(p)), c("-"), c(prefixNote(p, r.Time))})
+			lines = append(lines, []cell{c(p.Prefix), c(stageText(p)), c("-"), c(prefixNote(p, r.Time, told))})
 		}
 		table(w, "  ", colour, lines)
 	}

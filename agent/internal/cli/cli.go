@@ -23,6 +23,9 @@ const (
 	ExitUnhealthy = 1 // something is not, or the command failed
 	ExitUsage     = 2 // wrong usage, or a configuration that is not valid
 	ExitNoAgent   = 3 // no agent could be asked, or the router could not be read
+	// ExitConfig is how "vouch run" tells of a configuration that is not valid: EX_CONFIG of sysexits(3). Go's runtime
+	// exits with 2 after a panic and after the watchdog's SIGABRT, and then systemd is to start the agent again.
+	ExitConfig = 78
 )
 
 // The defaults of the global flags.
@@ -41,6 +44,10 @@ type Deps struct {
 	Check func(ctx context.Context, cfg *config.Config, services []string) (*CheckReport, error)
 	// Doctor looks at what is here. It changes nothing.
 	Doctor func(ctx context.Context, o DoctorOptions) *DoctorReport
+	// Withdraw withdraws every prefix of the configuration and reads that until it is so, or until ctx ends. While
+	// an agent runs it changes nothing, and the error wraps control.ErrRunning. What fails beyond that is in the
+	// report.
+	Withdraw func(ctx context.Context, cfg *config.Config) (*WithdrawReport, error)
 }
 
 // RunOptions are what "vouch run" was told.
@@ -149,8 +156,8 @@ control socket, or need no agent at all (check, doctor, validate, config).`,
 	root.Flags().Bool("version", false, "print the version")
 	root.PersistentFlags().StringVar(&a.config, "config", defaultConfig, "configuration `FILE`")
 	root.PersistentFlags().StringVar(&a.socket, "socket", "", "control socket `PATH` (default: the configuration's, or "+defaultSocket+")")
-	root.AddCommand(a.runCmd(), a.checkCmd(), a.statusCmd(), a.explainCmd(), a.eventsCmd(), a.drainCmd(), a.resumeCmd(),
-		a.doctorCmd(), a.validateCmd(), a.configCmd(), a.versionCmd())
+	root.AddCommand(a.runCmd(), a.checkCmd(), a.statusCmd(), a.explainCmd(), a.eventsCmd(), a.drainCmd(), a.resumeCmd(), a.withdrawCmd(),
+		a.doctorCmd(), a.validateCmd(), a.configCmd(), a.versionCmd(), a.manCmd())
 	return root
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -50,6 +51,19 @@ type DoctorRouter struct {
 func (r *DoctorRouter) Says(detail string) bool {
 	return r != nil && detail != "" && strings.Contains(r.Error, state.Clean(detail))
 }
+
+// DropEcho leaves out the finding that only tells the router's error, where another one tells its cause: a daemon's
+// own, or one of a socket that the error names.
+func (r *DoctorReport) DropEcho() {
+	told := slices.ContainsFunc(r.Findings, func(f routers.Finding) bool {
+		return f.Severity == routers.Failing && f.Subject != subjectRouter && (r.Router.Says(f.Text) || path.IsAbs(f.Subject) && r.Router.Says(f.Subject))
+	})
+	if told {
+		r.Findings = slices.DeleteFunc(r.Findings, func(f routers.Finding) bool { return f.Subject == subjectRouter && r.Router.Says(f.Text) })
+	}
+}
+
+const subjectRouter = "router"
 
 // A DoctorPrefix is a managed prefix as it was read.
 type DoctorPrefix struct {

@@ -54,7 +54,7 @@ func inNeed() *DoctorReport {
 
 func unconfigured() *DoctorReport {
 	r := inHealth()
-	r.Router, r.Prefixes, r.User, r.UserFrom = nil, nil, "root", "no agent runs, and there is no user vouch; the user who runs this"
+	r.Router, r.Prefixes, r.User, r.UserFrom = nil, nil, "root", "who runs this: no agent answers, and there is no user vouch"
 	r.Problems = []string{"/etc/vouch/vouch.toml: cannot be read: no such file or directory, name another file, or write this one"}
 	return r
 }
@@ -124,5 +124,24 @@ func TestDoctorOrder(t *testing.T) {
 	}
 	if got != "bedcaf" {
 		t.Errorf("in order %s, want bedcaf", got)
+	}
+}
+
+// The router's error is not told beside its cause.
+func TestDoctorTellsACauseOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		cause routers.Finding
+		want  int
+	}{
+		"of a daemon":         {routers.Finding{Severity: routers.Failing, Subject: "zebra", Text: "zebra is not running"}, 1},
+		"of its socket":       {routers.Finding{Severity: routers.Failing, Subject: "/run/frr/zebra.vty", Text: "vouch may not connect"}, 1},
+		"of another socket":   {routers.Finding{Severity: routers.Failing, Subject: "/run/frr/bgpd.vty", Text: "vouch may not connect"}, 2},
+		"only worth a notice": {routers.Finding{Severity: routers.Notice, Subject: "zebra", Text: "zebra is not running"}, 2},
+	} {
+		r := inDark()
+		r.Findings = append(r.Findings[len(r.Findings)-1:], c.cause)
+		if r.DropEcho(); len(r.Findings) != c.want {
+			t.Errorf("%s: %+v", name, r.Findings)
+		}
 	}
 }

@@ -141,13 +141,15 @@ func (d settling) drain(ctx context.Context, q control.DrainRequest) error {
 		fmt.Fprintf(d.out, "%s is drained %s; the routing table was not waited for\n", d.service, end)
 		return d.notes(ctx)
 	}
-	s, _, err := d.wait(ctx, func(s *state.Service, _ routers.Stage) bool {
-		return s.Drain != nil && all(s, func(p *state.Prefix) bool { return p.Want == routers.Withdrawn && p.Stage == routers.Absent })
+	s, goal, err := d.wait(ctx, func(s *state.Service, _ routers.Stage) bool {
+		return s.Drain != nil && all(s, func(p *state.Prefix) bool {
+			return p.Want == routers.Withdrawn && p.Stage == routers.Absent && p.Diverged.IsZero()
+		})
 	})
 	if err != nil {
 		return d.unsettled(s, err, "withdrawn", "the drain stands and vouch goes on trying")
 	}
-	fmt.Fprintf(d.out, "%s is drained %s: %s withdrawn after %s, as the routing table says\n", d.service, end, prefixNames(s), took(start))
+	fmt.Fprintf(d.out, "%s is drained %s: %s withdrawn after %s, %s\n", d.service, end, prefixNames(s), took(start), whoSays(goal))
 	return d.notes(ctx)
 }
 
@@ -191,13 +193,24 @@ func (d settling) resume(ctx context.Context) error {
 		return &exitError{ExitUnhealthy, fmt.Errorf("%s %s, but it is %s and so is not announced: %s; see vouch explain %s",
 			d.service, is, s.Verdict, serviceNote(s, time.Now()), d.service)}
 	}
-	fmt.Fprintf(d.out, "%s %s: %s %s after %s, as the routing table says\n", d.service, is, prefixNames(s), goal, took(start))
+	fmt.Fprintf(d.out, "%s %s: %s %s after %s, %s\n", d.service, is, prefixNames(s), goal, took(start), whoSays(goal))
 	return nil
 }
 
-// arrived says whether p ought to be w, which is announced or degraded, and was read to be so.
+// arrived says whether p ought to be w, which is announced or degraded, and was read to be so, with nothing
+// under way any more.
 func arrived(p *state.Prefix, w routers.Want, goal routers.Stage) bool {
-	return p.Want == w && w != routers.Keep && p.Stage != routers.Unknown && p.Stage >= goal && p.Degraded == (w == routers.Degraded)
+	return p.Want == w && w != routers.Keep && p.Diverged.IsZero() && p.Stage != routers.Unknown && p.Stage >= goal && !p.Broken &&
+		p.Degraded == (w == routers.Degraded)
+}
+
+// whoSays says what a stage was learned from. The one driver whose goal is to be configured reads nothing: it goes
+// by what its commands come to.
+func whoSays(goal routers.Stage) string {
+	if goal == routers.Configured {
+		return "as its command says, which nothing reads back (there is no [router] read)"
+	}
+	return "as the routing table says"
 }
 
 // endDrain ends the service's drain, if there is one, and says what became of that.
@@ -250,11 +263,15 @@ func (d settling) unsettled(s *state.Service, err error, what, stands string) er
 		return err
 	}
 	var are []string
-	now := time.Now()
+	now, told := time.Now(), causes{}
 	for i := range s.Prefixes {
 		p := &s.Prefixes[i]
 		text := p.Prefix + " is " + stageText(p)
-		if note := doing(p, now); len(note) > 0 {
+		note := doing(p, now)
+		if why := fold(p.Error); why != "" {
+			note = append(note, told.once(p, why))
+		}
+		if len(note) > 0 {
 			text += " (" + state.Clean(strings.Join(note, "; ")) + ")"
 		}
 		are = append(are, text)

@@ -22,7 +22,9 @@ func (a *app) eventsCmd() *cobra.Command {
 		Short: "List what changed",
 		Long: `Lists the recent changes which the agent keeps in memory: verdicts, stages, drains, the router
 going and coming. Each is there once, when it happened; the journal keeps them for longer.
-Times are local, with their zone.
+Times are local, with their zone. "journalctl -x -u vouch" explains each kind of change.
+
+The kinds are: ` + kinds() + `.
 
 With --follow it goes on until interrupted. When the agent goes away, as for a restart, that
 is said on standard error, and the stream goes on when it is back.`,
@@ -69,6 +71,19 @@ is said on standard error, and the stream goes on when it is back.`,
 	lengthVar(cmd, &back, "since", "only those of the last `TIME`, such as 10m or 1d")
 	cmd.Flags().IntVarP(&last, "last", "n", 0, "only the last `N` (with --follow also 0: only what is new)")
 	return cmd
+}
+
+// kinds names all kinds of events, over several lines.
+func kinds() string {
+	var names []string
+	for i, k := range state.Kinds() {
+		name := k.Name
+		if i%10 == 9 {
+			name = "\n" + name
+		}
+		names = append(names, name)
+	}
+	return strings.ReplaceAll(strings.Join(names, ", "), " \n", "\n")
 }
 
 // recent gives the events of the time back from now (0: all), and at most the last of them.

@@ -74,8 +74,9 @@ func explainText(w io.Writer, s *state.Service, r *state.Router, now time.Time, 
 		table(w, "  ", colour, [][]cell{{routerCell(r, now)}})
 	}
 	rows = nil
+	told := causesOf(r)
 	for i := range s.Prefixes {
-		rows = append(rows, prefixStory(&s.Prefixes[i], now))
+		rows = append(rows, prefixStory(&s.Prefixes[i], now, told))
 		for _, q := range lacking(&s.Prefixes[i]) {
 			rows = append(rows, []cell{c(""), painted("not to "+q.Name, warned), c(""), painted(lack(&q), warned)})
 		}
@@ -166,7 +167,7 @@ func softCounters(s *state.Service, now time.Time) string {
 	return text
 }
 
-func prefixStory(p *state.Prefix, now time.Time) []cell {
+func prefixStory(p *state.Prefix, now time.Time, told causes) []cell {
 	stage := stageText(p)
 	if !p.Since.IsZero() {
 		stage += " (" + since(p.Since, now) + ")"
@@ -177,7 +178,7 @@ func prefixStory(p *state.Prefix, now time.Time) []cell {
 	}
 	bare := *p
 	bare.Peers = reachedPeers(p) // the others have lines of their own
-	note := wanted(p.Want, prefixNote(&bare, now))
+	note := wanted(p.Want, prefixNote(&bare, now, told))
 	if p.Diverged.IsZero() && p.Want != routers.Keep && p.Stage != routers.Unknown {
 		note = joined("as it ought to be", note)
 	}

@@ -24,7 +24,7 @@ var snapshots = map[string]func(now time.Time) *state.Snapshot{
 	"up": situation, "down": down, "drained": drained, "drained-down": drainedDown, "diverged": diverged,
 	"starting": starting, "router-away": routerAway, "hostile": hostile, "empty": empty, "flapping": flapping,
 	"restarted": restarted, "restored": restored, "taken": taken, "degraded": degraded, "degraded-restored": degradedRestored,
-	"degrading": degrading, "drifted": drifted, "peers": someLack,
+	"degrading": degrading, "drifted": drifted, "peers": someLack, "hung": hung, "broken": broken, "unread": unread,
 }
 
 func situations() []string { return slices.Sorted(maps.Keys(snapshots)) }
@@ -251,12 +251,47 @@ func drifted(now time.Time) *state.Snapshot {
 	return s
 }
 
+// hung is down, and its daemons do not answer, which comes up in every text.
+func hung(now time.Time) *state.Snapshot {
+	s := down(now)
+	const why = "bird: /run/bird/bird.ctl does not answer within 1s"
+	s.Router.OK, s.Router.Since, s.Router.Error = false, now.Add(-12*time.Second), why+"; bird6: /run/bird/bird6.ctl does not answer within 1s"
+	for i := range s.Services[0].Prefixes {
+		p := &s.Services[0].Prefixes[i]
+		p.Stage, p.Since, p.Diverged, p.Doing, p.Attempts = routers.Unknown, now.Add(-12*time.Second), now.Add(-12*time.Second), "withdrawing", 6
+		p.Error, p.Detail = "bird: write of /etc/bird/vouch.conf: "+why+"; "+why, why
+	}
+	v := s.Services[0]
+	v.Name, v.Prefixes = "web", slices.Clone(v.Prefixes[:1])
+	v.Prefixes[0].Prefix, v.Prefixes[0].Error = "10.53.53.80/32", why
+	s.Services = append(s.Services, v)
+	return s
+}
+
+// broken is withdrawn, and would not be any more after a restart of the daemon.
+func broken(now time.Time) *state.Snapshot {
+	s := down(now)
+	p := &s.Services[0].Prefixes[0]
+	p.Broken, p.Diverged, p.Doing, p.Detail = true, now.Add(-time.Second), "withdrawing", "/etc/bird/vouch.conf says RESOLVER_OFF = 0"
+	return s
+}
+
+// unread is well as far as its commands say, which nothing reads back.
+func unread(now time.Time) *state.Snapshot {
+	s := situation(now)
+	s.Router.Name, s.Router.Goal = "program (/usr/local/sbin/anycast, not read back)", routers.Configured
+	for i := range s.Services[0].Prefixes {
+		s.Services[0].Prefixes[i].Stage, s.Services[0].Prefixes[i].Peers = routers.Configured, nil
+	}
+	return s
+}
+
 // someLack is up, with a prefix that not every peer has, and a warning.
 func someLack(now time.Time) *state.Snapshot {
 	s := situation(now)
 	s.Warnings = []string{"/etc/frr/frr.conf: announces 10.53.53.53/32 at boot; remove it there"}
 	s.Services[0].Prefixes[1].Peers = []routers.Peer{{Name: "core1", Stage: routers.Advertised}, {Name: "core2", Stage: routers.Selected, Detail: "not established"},
-		{Name: "core3", Stage: routers.Selected}}
+		{Name: "core3", Stage: routers.Selected}, {Name: "core4", Stage: routers.Selected, Detail: "not established"}}
 	return s
 }
 

@@ -125,7 +125,7 @@ func TestEventText(t *testing.T) {
 
 func TestSettled(t *testing.T) {
 	for _, name := range situations() {
-		want := name == "up" || name == "empty" || name == "flapping" || name == "degrading" || name == "peers"
+		want := name == "up" || name == "empty" || name == "flapping" || name == "degrading" || name == "peers" || name == "unread"
 		if got := settled(snapshots[name](noon)); got != want {
 			t.Errorf("%s: settled is %t, want %t", name, got, want)
 		}

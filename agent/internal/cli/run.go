@@ -22,21 +22,36 @@ routing daemon announce their prefixes only while they answer. SIGHUP reads the
 configuration again; one that is not valid changes nothing.
 
 Under systemd it says when it is ready, feeds the watchdog, and logs to the journal.
-Otherwise it logs to standard error.`,
-		Example:     "  vouch run --config ./vouch.toml --socket ./control.sock",
-		Annotations: statuses("0  stopped as asked", "1  could not start or go on", "2  the configuration is not valid; nothing was changed"),
-		Args:        cobra.NoArgs,
+Otherwise it logs to standard error.
+
+Only one agent runs with a control socket, and only one with a state file ([agent] state_file):
+a second one is refused, whatever its --socket is. To try a configuration beside the agent that
+runs, use vouch check.`,
+		Example: `  vouch run --config ./vouch.toml
+  vouch check --config ./vouch.toml              # one round, which changes nothing`,
+		Annotations: statuses("0  stopped as asked", "1  could not start or go on", "2  wrong usage",
+			"78  the configuration is not valid; nothing was changed"),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if abs, err := filepath.Abs(a.config); err == nil {
 				a.config = abs // whoever reads it in the status is elsewhere
 			}
 			cfg, err := a.load()
-			if err != nil {
-				return err
+			if err == nil {
+				err = runError(a.deps.Run(cmd.Context(), RunOptions{ConfigPath: a.config, Socket: a.socket, Config: cfg, Stderr: cmd.ErrOrStderr()}))
 			}
-			return runError(a.deps.Run(cmd.Context(), RunOptions{ConfigPath: a.config, Socket: a.socket, Config: cfg, Stderr: cmd.ErrOrStderr()}))
+			return told(err)
 		},
 	}
+}
+
+// told gives an agent's own exit status to a configuration that is not valid.
+func told(err error) error {
+	var exit *exitError
+	if errors.As(err, &exit) && exit.code == ExitUsage {
+		return &exitError{ExitConfig, exit.err}
+	}
+	return err
 }
 
 // load reads the configuration; its error exits with 2. The flag --socket outranks what it says.

@@ -55,6 +55,7 @@ func testDeps() Deps {
 			r.File = cfg.File + " " + strings.Join(names, ",")
 			return r, nil
 		},
+		Withdraw: testWithdraw,
 		Doctor: func(_ context.Context, o DoctorOptions) *DoctorReport {
 			r := doctorReports[os.Getenv("REPORT")]()
 			text := "valid"

@@ -43,13 +43,13 @@ func statusText(w io.Writer, s *state.Snapshot, now time.Time, colour bool) {
 		return
 	}
 	services := [][]cell{heading("SERVICE", "VERDICT", "FOR", "WANT", "NOTE")}
-	prefixes := [][]cell{heading("PREFIX", "SERVICE", "WANT", "STAGE", "FOR", "NOTE")}
+	prefixes, told := [][]cell{heading("PREFIX", "SERVICE", "WANT", "STAGE", "FOR", "NOTE")}, causesOf(&s.Router)
 	checked := [][]cell{heading("CHECK", "STATUS", "FOR", "TOOK", "NOTE")}
 	for i := range s.Services {
 		v := &s.Services[i]
 		services = append(services, serviceRow(v, now))
 		for j := range v.Prefixes {
-			prefixes = append(prefixes, prefixRow(v, &v.Prefixes[j], s.Router.Goal, now))
+			prefixes = append(prefixes, prefixRow(v, &v.Prefixes[j], s.Router.Goal, now, told))
 		}
 		for j := range v.Checks {
 			checked = append(checked, checkRow(v.Name+"/", &v.Checks[j], now))
@@ -230,27 +230,31 @@ func failing(s *state.Service, soft bool) string {
 	return strings.Join(names, ", ")
 }
 
-func prefixRow(s *state.Service, p *state.Prefix, goal routers.Stage, now time.Time) []cell {
+func prefixRow(s *state.Service, p *state.Prefix, goal routers.Stage, now time.Time, told causes) []cell {
 	paint := plain
 	switch {
 	case !p.Diverged.IsZero():
 		paint = bad
 	case p.Stage == routers.Unknown:
 		paint = warned
-	case p.Want == routers.Announced && p.Stage >= goal && !p.Degraded:
-		paint = good
-	case p.Degraded:
+	case p.Degraded, p.Broken:
 		paint = warned
+	case p.Want == routers.Announced && p.Stage >= goal:
+		paint = good
 	}
-	return []cell{c(p.Prefix), c(s.Name), wantCell(p.Want), painted(stageText(p), paint), c(age(p.Since, now)), painted(wanted(p.Want, prefixNote(p, now)), notePaint(p))}
+	return []cell{c(p.Prefix), c(s.Name), wantCell(p.Want), painted(stageText(p), paint), c(age(p.Since, now)), painted(wanted(p.Want, prefixNote(p, now, told)), notePaint(p))}
 }
 
-// stageText names the stage, and the worse way if it is there in that one.
+// stageText names the stage, and the worse way if it is there in that one, or that it stands on nothing.
 func stageText(p *state.Prefix) string {
+	text := p.Stage.String()
 	if p.Degraded {
-		return p.Stage.String() + ", degraded"
+		text += ", degraded"
 	}
-	return p.Stage.String()
+	if p.Broken {
+		text += ", broken"
+	}
+	return text
 }
 
 func notePaint(p *state.Prefix) paint {
@@ -261,33 +265,27 @@ func notePaint(p *state.Prefix) paint {
 }
 
 // prefixNote says whom the prefix is sent to, or how it differs from what it ought to be and what is
-// being done about that.
-func prefixNote(p *state.Prefix, now time.Time) string {
+// being done about that. A cause that was told of another prefix is not told again.
+func prefixNote(p *state.Prefix, now time.Time, told causes) string {
 	var notes []string
 	if !p.Diverged.IsZero() {
 		notes = append(notes, "DIVERGED for "+age(p.Diverged, now))
 		notes = append(notes, doing(p, now)...)
 	}
-	notes = append(notes, reached(p)...)
-	if p.Detail != "" && (p.Diverged.IsZero() || !strings.Contains(p.Error, p.Detail)) {
-		notes = append(notes, p.Detail)
-	}
-	return strings.Join(notes, "; ")
-}
-
-// reached says which peers have the prefix, and of one that is there at all, which have it not.
-func reached(p *state.Prefix) (notes []string) {
-	var not []string
-	for _, q := range lacking(p) {
-		not = append(not, q.Name+" ("+lack(&q)+")")
+	why := p.Detail
+	if !p.Diverged.IsZero() {
+		why = fold(p.Error, p.Detail)
 	}
 	if to := (routers.Observation{Peers: p.Peers}).Reached(); len(to) > 0 {
 		notes = append(notes, "to "+strings.Join(to, ", "))
 	}
-	if len(not) > 0 {
-		notes = append(notes, "not to "+strings.Join(not, ", "))
+	if not := lacks(lacking(p), why); not != "" {
+		notes = append(notes, "not to "+not)
 	}
-	return notes
+	if why != "" {
+		notes = append(notes, told.once(p, why))
+	}
+	return strings.Join(notes, "; ")
 }
 
 // lacking gives the peers that a prefix which is there has not reached. One that is not there has
@@ -307,7 +305,7 @@ func lack(q *routers.Peer) string {
 	return q.Stage.String()
 }
 
-// doing says what is being done about a prefix that diverged.
+// doing says what is being done about a prefix that diverged, but not why.
 func doing(p *state.Prefix, now time.Time) (notes []string) {
 	if p.Doing != "" {
 		notes = append(notes, p.Doing)
@@ -317,9 +315,6 @@ func doing(p *state.Prefix, now time.Time) (notes []string) {
 	}
 	if p.Next.After(now) {
 		notes = append(notes, "again in "+span(p.Next.Sub(now)))
-	}
-	if p.Error != "" {
-		notes = append(notes, p.Error)
 	}
 	return notes
 }

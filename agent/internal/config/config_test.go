@@ -142,20 +142,6 @@ func TestIncludeIsNotTheConfigurationItself(t *testing.T) {
 	parseDouble(t, "/etc/vouch/b.toml", text)
 }
 
-func TestExpand(t *testing.T) {
-	for _, tt := range []struct{ template, service, want string }{
-		{"{service}", "dns", "dns"},
-		{"{SERVICE}_OFF", "a-b_c9", "A_B_C9_OFF"},
-		{"x_{service}_{SERVICE}", "a", "x_a_A"},
-		{"anycast", "dns", "anycast"},
-		{"{service}", "x;y\n{SERVICE}é", "x_y__SERVICE__"},
-	} {
-		if got := expand(tt.template, tt.service); got != tt.want {
-			t.Errorf("%s of %q: %q, want %q", tt.template, tt.service, got, tt.want)
-		}
-	}
-}
-
 func TestClosest(t *testing.T) {
 	words := []string{"fall", "fast", "interval", "rise", "prefixes", "hold_down", "hold_down_max"}
 	for got, want := range map[string]string{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -142,25 +143,35 @@ type degradable struct {
 
 // needsWay refuses checks that are to degrade their service where there is no way to do that, none for all
 // of its prefixes, or none for that service alone. It says one thing, once.
-func needsWay(rt *table, r Router, services int, soft []degradable) {
+func needsWay(rt *table, r Router, services []Service, soft []degradable) {
 	if len(soft) == 0 || !rt.good("daemon", "method", "protocol", "style", "degraded", "degrade") {
 		return
 	}
-	what, wayOut := noDegraded(rt, r)
-	if what == "" && r.Degraded.Cost > 0 && services > 1 {
-		what = "would degrade the other services too, because [router.degraded] cost is that of the interface which all of them share"
-		wayOut = `use method = "network" with route_map or "static" with tag, or "withdraw" or "warn" here`
-	}
-	if what != "" {
+	if what, wayOut := noDegraded(rt, r); what != "" {
 		soft[0].check.refuse("on_fail", what, wayOut)
 		return
 	}
 	for _, s := range soft {
-		if v4, _ := families(s.service.Prefixes); v4 && degradedUses.effective(r, "symbol") && r.Degraded.Symbol == "" {
-			s.check.refuse("on_fail", "there is no degraded way to announce the IPv4 prefixes: [router.degraded] has no symbol", "write symbol there")
+		if what, wayOut := s.unfit(r, services); what != "" {
+			s.check.refuse("on_fail", what, wayOut)
 			return
 		}
 	}
+}
+
+// unfit says why the way does not do for this service. OSPFv3 has one cost for the interface, while of IPv4
+// each address has its own.
+func (s degradable) unfit(r Router, services []Service) (what, wayOut string) {
+	v4, v6 := families(s.service.Prefixes)
+	shares := func(o Service) bool { _, six := families(o.Prefixes); return six && o.Name != s.service.Name }
+	switch other := slices.IndexFunc(services, shares); {
+	case v4 && degradedUses.effective(r, "symbol") && r.Degraded.Symbol == "":
+		return "there is no degraded way to announce the IPv4 prefixes: [router.degraded] has no symbol", "write symbol there"
+	case r.Degraded.Cost > 0 && v6 && other >= 0:
+		return "would degrade the IPv6 prefixes of service " + services[other].Name + " too, because in OSPFv3 [router.degraded] cost is that of the interface which they share",
+			`use method = "network" with route_map or "static" with tag, or "withdraw" or "warn" here`
+	}
+	return "", ""
 }
 
 // noDegraded says why there is no degraded way, and what to do about it; nothing when there is one.

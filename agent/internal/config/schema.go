@@ -53,7 +53,7 @@ type Router struct {
 	Style          string        `toml:"style"`           // method include: switch, routes, list, function; default switch
 	Include        string        `toml:"include"`         // method include: the file; required
 	Include6       string        `toml:"include6"`        // method include, bird 1.6: the file for bird6, or empty
-	Symbol         string        `toml:"symbol"`          // methods protocol, include: a template with {service}, {SERVICE}; default: see defaultSymbols
+	Symbol         string        `toml:"symbol"`          // methods protocol, include: a template with {service}, {SERVICE}; default: see bird.Options.Symbols
 	Symbol6        string        `toml:"symbol6"`         // the same for IPv6; default: as Symbol, with a 6 behind it where one thing cannot be for both families
 	Peers          []string      `toml:"peers"`           // bird: the protocols that must be given the prefix; empty: all of BGP and OSPF
 	MinPeers       int           `toml:"min_peers"`       // bird, and frr with bgp: peers that must be sent the prefix; default 1

@@ -34,7 +34,7 @@ func (p parser) services(root, rt *table, r Router) []Service {
 	for _, pr := range probes {
 		pr.keepOffPrefixes(r, owners)
 	}
-	needsWay(rt, r, len(services), soft)
+	needsWay(rt, r, services, soft)
 	slices.SortFunc(services, func(a, b Service) int { return cmp.Compare(a.Name, b.Name) })
 	return services
 }

@@ -5,7 +5,8 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
-	"strings"
+
+	"vouch/routers/bird"
 )
 
 // What BIRD takes for a symbol without quotes, and a template of one.
@@ -24,59 +25,26 @@ func (t *table) template(key, v string) {
 	}
 }
 
-// expand makes a symbol of a template. What no symbol can hold becomes "_".
-func expand(template, service string) string {
-	name := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_':
-			return r
-		}
-		return '_'
-	}, service)
-	return strings.NewReplacer("{service}", name, "{SERVICE}", strings.ToUpper(name)).Replace(template)
-}
-
 // named says whether a template makes a symbol for each service.
-func named(template string) bool { return expand(template, "a") != template }
-
-// defaultSymbols are the templates by method protocol, or by style.
-var defaultSymbols = map[string]string{
-	methodProtocol: "{service}",
-	styleSwitch:    "{SERVICE}_OFF",
-	styleRoutes:    "vouch4",
-	styleList:      "ANYCAST_PREFIXES",
-	styleFunction:  "match_route",
-}
-
-// kind is what symbols stand for: a protocol, or what the style has.
-func (r Router) kind() string {
-	if r.Method == methodProtocol {
-		return methodProtocol
-	}
-	return r.Style
-}
+func named(template string) bool { return bird.Expand(template, "a") != template }
 
 // symbolDefaults settles the templates that are not written.
 func symbolDefaults(t *table, r *Router) {
 	if !uses.effective(*r, "symbol") {
 		return
 	}
-	setDefault(t, "symbol", &r.Symbol, defaultSymbols[r.kind()])
-	if r.kind() == styleRoutes && !t.has("symbol") {
-		setDefault(t, "symbol6", &r.Symbol6, "vouch6")
-		return
-	}
-	setDefault(t, "symbol6", &r.Symbol6, r.sixth(r.Symbol))
+	symbol, symbol6 := r.bird().Symbols()
+	setDefault(t, "symbol", &r.Symbol, symbol)
+	setDefault(t, "symbol6", &r.Symbol6, symbol6)
 }
 
-// sixth gives a template for IPv6 beside that for IPv4: the same where a number or a function does for
-// both, else one with a 6 behind it.
-func (r Router) sixth(template string) string {
-	if k := r.kind(); template == "" || k == styleSwitch || k == styleFunction {
-		return template
-	}
-	return template + "6"
+// bird is what the driver makes symbols by.
+func (r Router) bird() bird.Options {
+	return bird.Options{Method: r.Method, Style: r.Style, Symbol: r.Symbol, Symbol6: r.Symbol6}
 }
+
+// sixth gives a template for IPv6 beside that for IPv4.
+func (r Router) sixth(template string) string { return r.bird().Sixth(template) }
 
 // A symbol is what the prefixes of one family of a service go by in BIRD's configuration.
 type symbol struct {
@@ -123,10 +91,10 @@ func (r Router) symbols(s Service) []symbol {
 	var ss []symbol
 	add := func(x symbol, own, template, degraded string) {
 		if x.service, x.name, x.template = s.Name, own, ""; own == "" {
-			x.name, x.template = expand(template, s.Name), template
+			x.name, x.template = bird.Expand(template, s.Name), template
 		}
 		if ss = append(ss, x); degraded != "" {
-			x.name, x.template, x.degraded = expand(degraded, s.Name), degraded, true
+			x.name, x.template, x.degraded = bird.Expand(degraded, s.Name), degraded, true
 			ss = append(ss, x)
 		}
 	}
@@ -247,6 +215,15 @@ func (x symbol) line() int {
 		path = join(path, x.key())
 	}
 	return x.at.doc.places[path.String()].line
+}
+
+// SymbolOf gives what a prefix of a service goes by in BIRD's configuration while it is not degraded; own is the
+// symbol that the service has for it, if any. It is empty where prefixes have no names.
+func (r Router) SymbolOf(service, own string, p netip.Prefix) string {
+	if own != "" || !uses.effective(r, "symbol") {
+		return own
+	}
+	return bird.Expand(byFamily(p, r.Symbol, r.Symbol6), service)
 }
 
 // symbolsOfPrefix gives what a prefix goes by, as text that differs when any of it does.

@@ -155,7 +155,11 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 		return nil, err
 	}
 	resp, err := c.http.Do(req)
-	if err != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() == nil && errors.Is(err, fs.ErrPermission):
+		return nil, c.denied(method == http.MethodPost)
+	default:
 		return nil, c.explain(ctx, err)
 	}
 	if resp.StatusCode == http.StatusOK {
@@ -216,8 +220,6 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
-	case errors.Is(err, fs.ErrPermission):
-		return c.denied()
 	case errors.Is(err, syscall.EAGAIN), errors.Is(ctx.Err(), context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Errorf("%w (the agent at %s listens but is silent for %s): it may be hung, see systemctl status vouch", ErrNoAnswer, c.path, callPatience)
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
@@ -230,20 +232,34 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("ask the agent at %s: %w", c.path, err)
 }
 
-// denied says which group would open the socket.
-func (c *Client) denied() error {
-	st, err := os.Stat(c.path)
-	if err != nil {
-		return fmt.Errorf("%w at %s: use sudo", ErrDenied, c.path)
-	}
-	group := "?"
-	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
-		group = strconv.FormatUint(uint64(sys.Gid), 10)
-		if g, err := user.LookupGroupId(group); err == nil {
-			group = g.Name
-		}
+// denied says what would open the socket to whoever may not, and let them change something if that is what was
+// asked for. Nobody is sent into root's group, which opens much more.
+func (c *Client) denied(change bool) error {
+	group := c.group()
+	switch {
+	case change:
+		return fmt.Errorf("%w at %s: use sudo, or let [control] group and admin_group in the configuration name a group that %s is in", ErrDenied, c.path, login())
+	case group == "":
+		return fmt.Errorf("%w at %s: use sudo, or let [control] group in the configuration name a group that %s is in", ErrDenied, c.path, login())
 	}
 	return fmt.Errorf("%w at %s: join group %s (usermod -aG %s %s, then log in again), or use sudo", ErrDenied, c.path, group, group, login())
+}
+
+// group gives the group that may open the socket; empty: it cannot be told, or is root's.
+func (c *Client) group() string {
+	st, err := os.Stat(c.path)
+	if err != nil {
+		return ""
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok || sys.Gid == 0 {
+		return ""
+	}
+	group := strconv.FormatUint(uint64(sys.Gid), 10)
+	if g, err := user.LookupGroupId(group); err == nil {
+		return g.Name
+	}
+	return group
 }
 
 func login() string {

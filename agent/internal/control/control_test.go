@@ -270,6 +270,34 @@ func TestClientErrors(t *testing.T) {
 	}
 }
 
+// Nobody is told to join root's group; and who wants to change something is told of the key that lets them.
+func TestNobodyIsSentIntoRootsGroup(t *testing.T) {
+	needRoot(t)
+	ask := func(o Options, change bool, groups ...int) error {
+		path, _ := serve(t, o, newFakeAgent())
+		c := clientOf(t, path, nobody, nobody, groups...)
+		if change {
+			return c.Drain(t.Context(), DrainRequest{Service: "resolver"})
+		}
+		_, err := c.Status(t.Context())
+		return err
+	}
+	daemon, _ := groupID("daemon")
+	for what, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"look":                     {ask(Options{Group: "root"}, false), "use sudo, or let [control] group in the configuration name a group that "},
+		"change":                   {ask(Options{Group: "root"}, true), "use sudo, or let [control] group and admin_group in the configuration name a group that "},
+		"change, a group may look": {ask(Options{Group: "daemon"}, true), "use sudo, or let [control] group and admin_group in the configuration name a group that "},
+		"root is the admin group":  {ask(Options{Group: "daemon", AdminGroup: "root"}, true, daemon), "use sudo, or let control.admin_group name another group than root"},
+	} {
+		if !errors.Is(tc.err, ErrDenied) || !strings.Contains(text(tc.err), tc.want) || strings.Contains(text(tc.err), "join group") {
+			t.Errorf("%s: %v, want %s", what, tc.err, tc.want)
+		}
+	}
+}
+
 func TestClientIsToldWhichGroupOpensTheSocket(t *testing.T) {
 	needRoot(t)
 	path, _ := serve(t, Options{Group: "daemon"}, newFakeAgent())

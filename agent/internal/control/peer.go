@@ -99,6 +99,9 @@ func mayChange(p peer, adminGroup string, own int) error {
 	if slices.Contains(p.groups, gid) || inDatabase(p.uid, gid) {
 		return nil
 	}
+	if gid == 0 {
+		return fmt.Errorf("%s may read but not change anything: use sudo, or let control.admin_group name another group than %s", who, adminGroup)
+	}
 	return fmt.Errorf("%s may read but not change anything: join group %s, or use sudo", who, adminGroup)
 }
 

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -21,8 +18,7 @@ import (
 const (
 	dirMode    = 0o755
 	socketMode = 0o660
-	lockMode   = 0o600 // whoever can open the file can hold the lock
-	pathMax    = 107   // bytes of sun_path, without its NUL
+	pathMax    = 107 // bytes of sun_path, without its NUL
 	// dialPatience bounds the question whether somebody else listens on the path.
 	dialPatience = time.Second
 )
@@ -49,9 +45,9 @@ func listen(path, group string) (*socket, error) {
 	if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
 		return nil, forbidden(fmt.Errorf("control socket %s: make its directory: %w", path, err))
 	}
-	lock, err := takeLock(path)
+	lock, err := takeLock(socketLock, path)
 	if err != nil {
-		return nil, err
+		return nil, forbidden(err)
 	}
 	s := &socket{path: path, lock: lock}
 	if err := s.bind(gid); err != nil {
@@ -84,7 +80,7 @@ func (s *socket) bind(gid int) error {
 		return err
 	}
 	if err := os.Lchown(s.path, -1, gid); err != nil {
-		return fmt.Errorf("give it to group %d: %w", gid, err)
+		return fmt.Errorf("give it to group %d: %w: put the agent's user into that group (usermod -aG), or name another as control.group", gid, err)
 	}
 	return os.Chmod(s.path, socketMode)
 }
@@ -149,46 +145,12 @@ func kind(m fs.FileMode) string {
 	return "something that is not a socket"
 }
 
-// takeLock locks path.lock and writes our pid there for people. The file is never removed: a lock on
-// a removed file would keep nobody out.
-func takeLock(path string) (*os.File, error) {
-	name := path + ".lock"
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, lockMode)
-	if err != nil {
-		return nil, forbidden(fmt.Errorf("lock the control socket: %w", err))
-	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		defer f.Close()
-		return nil, fmt.Errorf("another vouch runs here (%s, socket %s): stop it first (systemctl stop vouch), nothing was changed", holder(f), path)
-	}
-	if err == nil {
-		err = f.Truncate(0)
-	}
-	if err == nil {
-		_, err = f.WriteString(strconv.Itoa(os.Getpid()) + "\n")
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock the control socket: %s: %w", name, err), f.Close())
-	}
-	return f, nil
-}
-
 // forbidden adds the way out to the error of a user who may not write where the socket is to be.
 func forbidden(err error) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	return fmt.Errorf("%w: run vouch as root, or set [control] socket (or --socket) to a path in a directory which user %s may write", err, login())
-}
-
-// holder names the process that wrote the lock file. The text is for people and trusted for nothing.
-func holder(f *os.File) string {
-	b, _ := io.ReadAll(io.LimitReader(f, 16))
-	if pid, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 22); err == nil && pid > 0 {
-		return fmt.Sprintf("pid %d", pid)
-	}
-	return "pid unknown"
 }
 
 // mine tells whether what is at the path is still this socket.
@@ -208,8 +170,7 @@ func (s *socket) Close() error {
 				s.err = errors.Join(s.err, os.Remove(s.path))
 			}
 		}
-		// Unlocked by name: a child between fork and exec still holds the file.
-		s.err = errors.Join(s.err, unix.Flock(int(s.lock.Fd()), unix.LOCK_UN), s.lock.Close())
+		s.err = errors.Join(s.err, unlock(s.lock))
 	})
 	return s.err
 }

@@ -70,7 +70,7 @@ func TestSecondAgentIsToldOfTheFirst(t *testing.T) {
 	path, _ := serve(t, Options{}, a)
 	before, _ := os.Lstat(path)
 	err := NewServer(Options{Path: path}, a).Listen()
-	want := fmt.Sprintf("another vouch runs here (pid %d, socket %s): stop it first (systemctl stop vouch), nothing was changed", os.Getpid(), path)
+	want := fmt.Sprintf("another vouch runs here (pid %d, control socket %s): stop it first (systemctl stop vouch); nothing was changed", os.Getpid(), path)
 	if text(err) != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -166,6 +166,5 @@ func serving(in Input, now time.Time) (Reason, routers.Want) {
 }
 
 func unconfirmed(s health.Settings) string {
-	return fmt.Sprintf("not yet confirmed since vouch was started or the service resumed: what is announced stays, what is not waits for %s; ",
-		inARow(s.Rise, "good"))
+	return fmt.Sprintf("up when vouch was started or the service resumed; nothing is announced anew until that is confirmed by %s; ", inARow(s.Rise, "good"))
 }

@@ -76,7 +76,7 @@ func TestDecide(t *testing.T) {
 		{"degraded", Input{Hard: Side{State: up(9, 0)}, Soft: Side{State: down(0, 3, 0), Failing: timeout}}, routers.Degraded, RuleDegraded,
 			"dns failed: timeout; 3 bad rounds in a row (fall 3)"},
 		{"degraded, not confirmed", Input{Hard: Side{State: up(9, 0)}, Soft: Side{State: down(1, 0, 0)}, Unconfirmed: true}, routers.Degraded, RuleDegraded,
-			"not yet confirmed since vouch was started or the service resumed: what is announced stays, what is not waits for 2 good rounds in a row; 1 of 2 good rounds (rise 2)"},
+			"up when vouch was started or the service resumed; nothing is announced anew until that is confirmed by 2 good rounds in a row; 1 of 2 good rounds (rise 2)"},
 		{"not yet degraded", Input{Hard: Side{State: up(9, 0)}, Soft: Side{State: up(0, 2), Failing: timeout}}, routers.Announced, RuleServing,
 			"9 good rounds in a row (rise 2)"},
 		{"degraded without a verdict", Input{Soft: Side{State: down(0, 3, 0)}}, routers.Keep, RuleStart,

@@ -52,14 +52,17 @@ type backoff struct {
 }
 
 // grow doubles the wait before w is asked for again between the shortest and the longest of its class;
-// a class that is new starts anew.
+// a class that is new starts anew. A withdraw that was refused keeps the ordinary pace: until it is taken a
+// sick node draws traffic, and asking costs the daemon little.
 func (b *backoff) grow(c class, o Options, w routers.Want) {
 	shortest, longest := o.RetryMin, o.RetryMax
 	switch c {
 	case busy:
 		shortest, longest = busyMin, busyMax
 	case refused:
-		shortest, longest = refusedMin, refusedMax
+		if w != routers.Withdrawn {
+			shortest, longest = refusedMin, refusedMax
+		}
 	}
 	if c != busy {
 		longest /= eagerness(w)
@@ -80,17 +83,23 @@ func (b *backoff) jittered(random float64) time.Duration {
 // is full.
 type bucket struct{ free time.Time } // when the oldest debt will have been paid
 
+// next gives the time at which the next one may happen.
+func (b *bucket) next(now time.Time) time.Time {
+	if at := b.free.Add(time.Second - burst*time.Second); at.After(now) {
+		return at
+	}
+	return now
+}
+
 // burst is how many repairs of one prefix are made without delay.
 const burst = 5
 
 // take gives the time at which the next one may happen, and counts it.
 func (b *bucket) take(now time.Time) time.Time {
+	at := b.next(now)
 	if b.free.Before(now) {
 		b.free = now
 	}
 	b.free = b.free.Add(time.Second)
-	if at := b.free.Add(-burst * time.Second); at.After(now) {
-		return at
-	}
-	return now
+	return at
 }

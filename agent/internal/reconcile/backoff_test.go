@@ -30,7 +30,7 @@ func TestBackoff(t *testing.T) {
 		{routers.ErrBusy, degraded, ms(100, 200, 400, 800, 1600, 2000, 2000)},
 		{fmt.Errorf("frr: %w", routers.ErrBusy), withdrawn, ms(100, 200, 400, 800, 1600, 2000, 2000)},
 		{fmt.Errorf("frr: %w", routers.ErrRefused), announced, ms(5000, 10000, 20000, 40000, 80000, 160000, 300000, 300000)},
-		{routers.ErrRefused, withdrawn, ms(5000, 10000, 20000, 40000, 75000, 75000)},
+		{routers.ErrRefused, withdrawn, ms(200, 400, 800, 1600, 2500, 2500)},
 	} {
 		var b backoff
 		var got []time.Duration
@@ -60,6 +60,9 @@ func TestBucket(t *testing.T) {
 	}
 	if want := []time.Duration{0, 0, 0, 0, 0, time.Second, 2 * time.Second, 3 * time.Second}; !slices.Equal(got, want) {
 		t.Errorf("eight at once: %v, want %v", got, want)
+	}
+	if b.next(now) != now.Add(4*time.Second) || b.next(now) != now.Add(4*time.Second) {
+		t.Errorf("the ninth at %s, want after four seconds, and to ask counts nothing", b.next(now).Sub(now))
 	}
 	if later := now.Add(time.Minute); b.take(later) != later {
 		t.Error("a minute later there is still a delay")

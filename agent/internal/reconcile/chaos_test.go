@@ -72,7 +72,7 @@ func TestChaos(t *testing.T) {
 				up[pfx(n)] = []routers.Want{withdrawn, degraded, announced}[rnd.IntN(3)]
 			}
 			r.loop.Want(up)
-			r.until(75*time.Second, "synced", synced) // a withdraw that was refused waits that long
+			r.until(75*time.Second, "synced", synced) // an announce that was refused waits that long
 			r.pass(7 * time.Second)                   // what was asked for long ago may take effect now, and is drift
 			r.f.do(func() {
 				for p, w := range up {

@@ -30,7 +30,7 @@ func TestFaultWhileGoingDown(t *testing.T) {
 	}{
 		{"no fault", func(*fake) {}, 5 * time.Millisecond},
 		{"the change fails once", func(f *fake) { f.applyErr = failingApply(1, errOdd) }, 250 * time.Millisecond},
-		{"the change is refused once", func(f *fake) { f.applyErr = failingApply(1, fmt.Errorf("x: %w", routers.ErrRefused)) }, 5100 * time.Millisecond},
+		{"the change is refused once", func(f *fake) { f.applyErr = failingApply(1, fmt.Errorf("x: %w", routers.ErrRefused)) }, 250 * time.Millisecond},
 		{"locked for a second", func(f *fake) { f.applyErr = failingApply(3, routers.ErrBusy) }, 800 * time.Millisecond},
 		{"away for four attempts", func(f *fake) { f.applyErr = failingApply(4, errAway) }, 3100 * time.Millisecond},
 		{"the table cannot be read", func(f *fake) { f.readErr = failing(3, errAway) }, time.Second},

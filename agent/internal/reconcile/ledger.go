@@ -18,7 +18,7 @@ type entry struct {
 	next     time.Time // not asked before
 	deadline time.Time // asked, and given until then to be read as wanted; zero: not under way
 	asked    bool      // ever: then one reading as wanted is not enough, it may not be settled
-	force    bool      // the opposite was under way: ask even when it is read as wanted
+	force    bool      // the opposite was under way: ask, until that is taken, even when it is read as wanted
 	seen     routers.Observation
 	retry    backoff
 	repeated time.Time // when it was last asked, by an attempt or because of a hint
@@ -92,13 +92,14 @@ func (l *ledger) desire(next Desired, now time.Time) {
 // observe takes in a reading, one Observation for each managed prefix.
 func (l *ledger) observe(have []routers.Observation, err error, goal routers.Stage, now time.Time, random float64) {
 	back := l.err != nil && err == nil
+	old := l.have
 	l.have, l.err, l.goal = have, err, goal
 	for _, o := range have {
 		e := l.entries[o.Prefix]
 		switch ok := Met(l.want[o.Prefix], o, goal); {
-		case ok && e != nil:
+		case ok && e != nil && !e.force:
 			l.confirm(e, o)
-		case ok:
+		case ok && e == nil:
 		case e == nil:
 			l.entries[o.Prefix] = &entry{since: now, next: l.repairAt(o, now)}
 		case e.met(): // and was undone again
@@ -107,7 +108,29 @@ func (l *ledger) observe(have []routers.Observation, err error, goal routers.Sta
 			l.failed(o.Prefix, l.notTaken(o), now, random)
 		case back && e.deadline.IsZero() && away(e.err):
 			e.next = now
+		case e.waits() && e.next.After(now) && moved(l.want[o.Prefix], find(old, o.Prefix), o):
+			l.hasten(e, o, now)
 		}
+	}
+}
+
+// moved says whether what happened to a prefix between two readings, which is not as wanted in either, is a
+// reason to ask again: whoever did that may have undone what was done before, or ended what the last attempt
+// failed for. A withdraw has it in whatever draws more traffic.
+func moved(w routers.Want, was *routers.Observation, is routers.Observation) bool {
+	switch {
+	case was == nil || is.Stage == routers.Unknown:
+		return false
+	case w == routers.Withdrawn:
+		return is.Stage > was.Stage || was.Degraded && !is.Degraded
+	}
+	return was.Stage != routers.Unknown && (is.Stage != was.Stage || is.Degraded != was.Degraded || is.Broken != was.Broken)
+}
+
+// hasten has a prefix that waits asked for at once, as often as anything is repaired.
+func (l *ledger) hasten(e *entry, o routers.Observation, now time.Time) {
+	if b := l.bucket(o.Prefix); b.next(now).Before(e.next) {
+		e.next = b.take(now)
 	}
 }
 
@@ -119,13 +142,11 @@ func away(err error) bool {
 // confirm takes in a reading that is as wanted. What nobody was asked for is settled by it; what was
 // asked for, by two in a row that are alike.
 func (l *ledger) confirm(e *entry, o routers.Observation) {
-	switch {
-	case e.force:
-	case !e.asked, e.seen.Stage == o.Stage && e.seen.Broken == o.Broken:
+	if !e.asked || e.seen.Stage == o.Stage && e.seen.Broken == o.Broken {
 		delete(l.entries, o.Prefix)
-	default:
-		e.seen = o
+		return
 	}
+	e.seen = o
 }
 
 // repairAt gives the time to repair what somebody else has undone: at once, but not without end when
@@ -134,10 +155,15 @@ func (l *ledger) repairAt(o routers.Observation, now time.Time) time.Time {
 	if !askable(l.want[o.Prefix], o.Stage) {
 		return now
 	}
-	if l.repairs[o.Prefix] == nil {
-		l.repairs[o.Prefix] = &bucket{}
+	return l.bucket(o.Prefix).take(now)
+}
+
+// bucket gives what bounds the repairs of p.
+func (l *ledger) bucket(p netip.Prefix) *bucket {
+	if l.repairs[p] == nil {
+		l.repairs[p] = &bucket{}
 	}
-	return l.repairs[o.Prefix].take(now)
+	return l.repairs[p]
 }
 
 // notTaken is the error of a change that was asked for and is not read.
@@ -199,7 +225,7 @@ func (l *ledger) urgent(now time.Time) []routers.Change {
 func (l *ledger) undone(now time.Time) []routers.Change {
 	var cs []routers.Change
 	for p, e := range l.entries {
-		if l.want[p] != routers.Withdrawn || !e.asked || e.met() || classOf(e.err) == refused || now.Sub(e.repeated) < repeatEvery {
+		if l.want[p] != routers.Withdrawn || !e.asked || Met(routers.Withdrawn, l.last(p), l.goal) || classOf(e.err) == refused || now.Sub(e.repeated) < repeatEvery {
 			continue
 		}
 		e.repeated = now
@@ -215,14 +241,15 @@ func (l *ledger) ask(cs []routers.Change, now time.Time) {
 		e := l.entries[c.Prefix]
 		e.repeated = now
 		e.attempts++
-		e.asked, e.force = true, false
+		e.asked = true
 	}
 }
 
 // taken notes that cs were asked for without an error, by now.
 func (l *ledger) taken(cs []routers.Change, now time.Time) {
 	for _, c := range cs {
-		l.entries[c.Prefix].deadline = now.Add(l.opt.Deadline)
+		e := l.entries[c.Prefix]
+		e.deadline, e.force = now.Add(l.opt.Deadline), false
 	}
 }
 

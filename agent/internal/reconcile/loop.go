@@ -289,7 +289,7 @@ func (l *Loop) apply(ctx context.Context, cs []routers.Change) bool {
 	case broken: // as if not asked: due at once
 	case err != nil:
 		for _, c := range cs {
-			l.led.failed(c.Prefix, err, now, random)
+			l.led.failed(c.Prefix, routers.About(err, c.Prefix), now, random)
 		}
 	default:
 		l.led.taken(cs, now)

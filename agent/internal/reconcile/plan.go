@@ -54,7 +54,7 @@ func sortChanges(cs []routers.Change) {
 func Met(w routers.Want, o routers.Observation, goal routers.Stage) bool {
 	switch w {
 	case routers.Withdrawn:
-		return o.Stage == routers.Absent
+		return o.Stage == routers.Absent && !o.Broken
 	case routers.Degraded, routers.Announced:
 		return o.Stage != routers.Unknown && o.Stage >= goal && !o.Broken && o.Degraded == (w == routers.Degraded)
 	}

@@ -28,6 +28,19 @@ func pfx(n int) netip.Prefix {
 	return netip.MustParsePrefix(fmt.Sprintf("192.0.2.%d/32", n))
 }
 
+// A withdrawn prefix that would not stay so when its daemon is started anew is not as wanted.
+func TestBrokenIsAsWantedInNoWay(t *testing.T) {
+	for want, stage := range map[routers.Want]routers.Stage{withdrawn: routers.Absent, announced: routers.Advertised, keep: routers.Absent} {
+		o := routers.Observation{Stage: stage}
+		if !Met(want, o, routers.Advertised) {
+			t.Errorf("%s and %s", want, stage)
+		}
+		if o.Broken = true; Met(want, o, routers.Advertised) != (want == keep) {
+			t.Errorf("%s and %s, broken", want, stage)
+		}
+	}
+}
+
 func TestPlan(t *testing.T) {
 	const worse = true
 	for _, tc := range []struct {

@@ -17,6 +17,7 @@ import (
 
 	"vouch/agent/internal/decide"
 	"vouch/agent/internal/health"
+	"vouch/agent/internal/owner"
 )
 
 // format is the version of the state file; a file of another version is set aside.
@@ -30,7 +31,8 @@ const keepInFile = 200
 
 // Saved is what goes over a restart of the agent.
 type Saved struct {
-	Place    string // where the prefixes were announced, such as "address on lo"
+	Place    string          // where the prefixes were announced, such as "address on lo"
+	Router   json.RawMessage // the table [router], by which that place can be read; nil: not known
 	Services map[string]SavedService
 	Events   []Event
 }
@@ -38,7 +40,7 @@ type Saved struct {
 // A SavedService is one service's part of Saved.
 type SavedService struct {
 	Prefixes []netip.Prefix          // all that are managed, or still to be withdrawn
-	Symbols  map[netip.Prefix]string // what the daemon's configuration calls those that have a name of their own
+	Symbols  map[netip.Prefix]string // what the daemon's configuration calls those that have a name there
 	State    health.State            // of the checks that can withdraw
 	Soft     health.State            // of those that can only degrade
 	Unrisen  bool                    // no verdict yet since the boot
@@ -51,6 +53,7 @@ type file struct {
 	BootID   string                 `json:"boot_id"`
 	Saved    time.Time              `json:"saved"`
 	Place    string                 `json:"place"`
+	Router   json.RawMessage        `json:"router,omitempty"` // not in the files of older versions
 	Services map[string]fileService `json:"services"`
 	Events   []Event                `json:"events"`
 }
@@ -98,7 +101,7 @@ type fileDrain struct {
 
 // Encode gives the file's content for s at the moment c.
 func Encode(s Saved, c Clock) ([]byte, error) {
-	f := file{Format: format, BootID: c.BootID, Saved: c.Now, Place: s.Place, Services: map[string]fileService{},
+	f := file{Format: format, BootID: c.BootID, Saved: c.Now, Place: s.Place, Router: s.Router, Services: map[string]fileService{},
 		Events: s.Events[max(0, len(s.Events)-keepInFile):]}
 	for name, sv := range s.Services {
 		fs := fileService{Prefixes: sv.Prefixes, Symbols: sv.Symbols, fileState: c.encode(sv.State), Unrisen: sv.Unrisen}
@@ -127,7 +130,7 @@ func Decode(b []byte, c Clock) (s Saved, sameBoot bool, err error) {
 		return Saved{}, false, fmt.Errorf("format %d is not %d", f.Format, format)
 	}
 	sameBoot = f.BootID != "" && f.BootID == c.BootID
-	s = Saved{Place: f.Place, Services: map[string]SavedService{}, Events: f.Events}
+	s = Saved{Place: f.Place, Router: f.Router, Services: map[string]SavedService{}, Events: f.Events}
 	for name, fs := range f.Services {
 		sv := SavedService{Prefixes: fs.Prefixes, Symbols: fs.Symbols, Unrisen: true}
 		if sameBoot {
@@ -201,8 +204,29 @@ func Write(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("state file: %w", err)
 	}
-	if err := renameio.WriteFile(path, append(b, '\n'), 0o640); err != nil {
+	if err := replace(path, append(b, '\n')); err != nil {
 		return fmt.Errorf("state file: %w", err)
 	}
 	return nil
+}
+
+// pending gives the new file beside the old one, whatever TMPDIR is: elsewhere it may be forbidden to make one, or
+// to move it from there.
+func pending(path string) (*renameio.PendingFile, error) {
+	return renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithPermissions(0o640))
+}
+
+func replace(path string, b []byte) error {
+	t, err := pending(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = t.Cleanup() }()
+	if err := owner.Share(t.File); err != nil {
+		return err
+	}
+	if _, err := t.Write(b); err != nil {
+		return err
+	}
+	return t.CloseAtomicallyReplace()
 }

@@ -50,7 +50,7 @@ func Kinds() []Kind {
 			"What follows from the verdict, from drains and from the rules before them has changed. The change is asked of the routing daemon, and read back.", ""},
 		{KindStage, "@VOUCH_PREFIX@ was read to be @VOUCH_STAGE@",
 			"This is what the routing tables say, not what was asked for: absent, configured, selected, advertised, or unknown when they could not be read.",
-			"At the level warn somebody or something else than vouch has changed it; vouch puts it right. If that happens again and again, find who does it (networkd, netplan, another tool on the node)."},
+			"At the level warn it is no more what it ought to be. Either no peer has it, because the routing daemon or a session was started anew; or somebody or something else than vouch has changed it, and vouch puts it right. If that happens again and again, find who does it (networkd, netplan, another tool on the node)."},
 		{KindDiverged, "@VOUCH_PREFIX@ is not as it ought to be",
 			"A change was asked for, and the routing tables do not say that it was made. It is tried again for ever, with growing pauses. Until it succeeds the network does something else than it ought to: a sick node may still be announced.",
 			"\"vouch explain\" with the name of its service gives the cause and the way out; \"vouch doctor\" looks at the routing daemon. If a sick node must go at once, stop its routing daemon."},

@@ -94,10 +94,11 @@ type Prefix struct {
 	Want     routers.Want   `json:"want"`
 	Stage    routers.Stage  `json:"stage"`
 	Degraded bool           `json:"degraded,omitempty"`
+	Broken   bool           `json:"broken,omitempty"` // what it stands on is not there: as wanted in no way
 	Peers    []routers.Peer `json:"peers,omitempty"`
 	Detail   string         `json:"detail,omitempty"`
 	Read     time.Time      `json:"read,omitzero"`     // when it was last read
-	Since    time.Time      `json:"since,omitzero"`    // when Stage and Degraded became so
+	Since    time.Time      `json:"since,omitzero"`    // when Stage, Degraded and Broken became so
 	Diverged time.Time      `json:"diverged,omitzero"` // since when desired and observed differ; zero: they agree
 	Doing    string         `json:"doing,omitempty"`   // what is being done about it
 	Attempts int            `json:"attempts,omitempty"`

@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/netip"
 	"os"
@@ -19,7 +20,7 @@ import (
 )
 
 func sample(now time.Time) Saved {
-	return Saved{
+	return Saved{Place: "address on lo", Router: []byte(`{"Interface":"lo"}`),
 		Services: map[string]SavedService{"resolver": {
 			Prefixes: []netip.Prefix{netip.MustParsePrefix("10.53.53.53/32")},
 			State: health.State{Verdict: health.Down, Since: now.Add(-time.Minute), Bad: 3, LastRound: now.Add(-time.Second),
@@ -59,6 +60,10 @@ func TestFileKeepsAgesWhenTheClockIsSetBack(t *testing.T) {
 	}
 	if p := sv.Prefixes[0]; sv.Symbols[p] != "RESOLVER_OFF" {
 		t.Errorf("symbols came back as %v", sv.Symbols)
+	}
+	var router struct{ Interface string }
+	if err := json.Unmarshal(got.Router, &router); err != nil || router.Interface != "lo" || got.Place != "address on lo" {
+		t.Errorf("the place came back as %q, %s, %v", got.Place, got.Router, err)
 	}
 	if diff := cmp.Diff(sample(now).Events, got.Events); diff != "" {
 		t.Error(diff)

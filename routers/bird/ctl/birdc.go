@@ -13,7 +13,7 @@ import (
 	"vouch/routers/command"
 )
 
-// birdcIndent is what birdc -v puts before a line that goes on, in 1.6.8, 2.0.12, 2.17.6 and 3.1.8.
+// birdcIndent is what birdc -v puts before a line that goes on, in 1.6.8, 2.0.7, 2.0.12, 2.17.6 and 3.1.8.
 const birdcIndent = "     "
 
 // A Birdc runs BIRD's own client once for each command, where the socket cannot be had.

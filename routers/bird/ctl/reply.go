@@ -47,9 +47,11 @@ const (
 	ProtocolDetail      = 1006 // show protocols all
 	RouteRow            = 1007 // show route; 2 and 3: also the name of a table
 	RouteDetail         = 1008 // show route all
+	StaticRow           = 1009 // show static
 	RouterID            = 1011 // show status, and what else is told there
 	RouteAttribute      = 1012 // show route all
 	Neighbours          = 1013 // show ospf neighbors
+	OSPFInterface       = 1015 // show ospf interface
 	OSPFState           = 1016 // show ospf state
 	NotFound            = 8001 // the network is not in the table: an answer
 	ConfigurationFailed = 8002

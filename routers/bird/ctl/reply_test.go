@@ -124,7 +124,7 @@ func TestVersion(t *testing.T) {
 		}
 	}
 	v := Version{2, 13, 1}
-	if !v.AtLeast(2, 13) || !v.AtLeast(1, 20) || v.AtLeast(2, 14) || v.AtLeast(3, 0) || v.String() != "2.13.1" {
+	if !v.AtLeast(2, 13, 1) || !v.AtLeast(1, 20, 30) || v.AtLeast(2, 13, 2) || v.AtLeast(2, 14, 0) || v.AtLeast(3, 0, 0) || v.String() != "2.13.1" {
 		t.Error("at least, or string")
 	}
 }

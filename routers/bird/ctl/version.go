@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,8 +16,8 @@ type Version struct {
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
 
 // AtLeast tells whether v is that release or a later one.
-func (v Version) AtLeast(major, minor int) bool {
-	return v.Major > major || v.Major == major && v.Minor >= minor
+func (v Version) AtLeast(major, minor, patch int) bool {
+	return cmp.Or(cmp.Compare(v.Major, major), cmp.Compare(v.Minor, minor), cmp.Compare(v.Patch, patch)) >= 0
 }
 
 // parseBanner reads "BIRD 2.0.12 ready.". What a distribution or a developer adds to the number is dropped.

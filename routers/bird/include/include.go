@@ -25,11 +25,30 @@ const (
 
 // An Entry is one prefix and what it ought to be: Withdrawn, Degraded or Announced.
 type Entry struct {
-	Prefix netip.Prefix
-	Want   routers.Want
-	Symbol string // what it goes by in BIRD's configuration
-	Worse  string // what it goes by when degraded; empty: the same, or there is no such way
+	Prefix   netip.Prefix
+	Want     routers.Want
+	Symbol   string // what it goes by in BIRD's configuration
+	Worse    string // what it goes by when degraded; empty: the same, or there is no such way
+	Standing Standing
 }
+
+// A Standing says by what right an entry is in the file. Where several entries have one symbol, those of the
+// first standing decide what is defined by it.
+type Standing uint8
+
+// The standings.
+const (
+	Managed Standing = iota // it is to be announced or not
+	Former                  // its prefix is managed, and went by these symbols before: BIRD's configuration may still say them
+	Left                    // its prefix is not managed any more: what has its symbols is off, and defined all the same
+)
+
+// former and left stand in the file in the place of the want: the one has that of its prefix, the other is
+// withdrawn.
+const (
+	former = "former"
+	left   = "left"
+)
 
 // A Format says how a file is worded, and for which BIRD.
 type Format struct {
@@ -39,16 +58,23 @@ type Format struct {
 }
 
 // channels: a static protocol has one; BIRD 1.6 has a daemon for each family instead.
-func (f Format) channels() bool { return f.Version.AtLeast(2, 0) }
+func (f Format) channels() bool { return f.Version.AtLeast(2, 0, 0) }
+
+// emptySet: a set may have no member.
+func (f Format) emptySet() bool { return f.Version.AtLeast(2, 0, 11) }
 
 // returnType: a function says what it returns.
-func (f Format) returnType() bool { return f.Version.AtLeast(2, 14) }
+func (f Format) returnType() bool { return f.Version.AtLeast(2, 14, 0) }
 
 // A File is what a file was written for.
 type File struct {
 	Version ctl.Version // of the BIRD it was worded for
-	Entries []Entry
+	Entries []Entry     // at most one of each prefix, Managed or Left
+	Former  []Entry     // what the same prefixes went by
 }
+
+// All gives all entries, as Render takes them.
+func (f File) All() []Entry { return slices.Concat(f.Entries, f.Former) }
 
 // Attributes are what a degraded route gets with style Routes.
 type Attributes struct {
@@ -67,45 +93,88 @@ const (
 
 // Render gives the file for the entries. It is the same for the same entries, in whatever order.
 func Render(f Format, es []Entry) []byte {
-	es = slices.Clone(es)
-	slices.SortFunc(es, func(a, b Entry) int { return a.Prefix.Compare(b.Prefix) })
+	es = slices.SortedFunc(slices.Values(es), compare)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s%s%s%s\n", head, state, bird, f.Version)
 	for _, e := range es {
-		fmt.Fprintf(&b, "%s%s %s %s %s\n", state, e.Prefix, e.Want, e.Symbol, cmp.Or(e.Worse, "-"))
+		fmt.Fprintf(&b, "%s%s %s %s %s\n", state, e.Prefix, e.word(), e.Symbol, cmp.Or(e.Worse, "-"))
 	}
 	b.WriteString(state + end)
 	switch f.Style {
 	case Routes:
 		renderRoutes(&b, f, es)
 	case List:
-		renderSets(es, func(name string, ps []netip.Prefix) {
-			fmt.Fprintf(&b, "define %s = %s;\n", name, set(f, ps, es[0].Prefix))
+		renderSets(es, func(name string, v4 bool, ps []netip.Prefix) {
+			fmt.Fprintf(&b, "define %s = %s;\n", name, set(f, ps, v4))
 		})
 	case Function:
-		renderSets(es, func(name string, ps []netip.Prefix) { renderFunction(&b, f, name, ps, es) })
+		renderSets(es, func(name string, v4 bool, ps []netip.Prefix) { renderFunction(&b, f, name, v4, ps) })
 	default:
 		renderSwitches(&b, es)
 	}
 	return b.Bytes()
 }
 
-// renderSwitches writes numbers that are 1 while a thing is off. Where the prefixes of one service differ,
-// as when some of them are being withdrawn, the least of them counts for all.
-func renderSwitches(b *bytes.Buffer, es []Entry) {
-	off := map[string]int{}
-	least := map[string]routers.Want{}
+// compare sorts by prefix. What a prefix goes by now stands before what it went by.
+func compare(a, b Entry) int {
+	return cmp.Or(a.Prefix.Compare(b.Prefix), cmp.Compare(a.Standing, b.Standing), cmp.Compare(a.Symbol, b.Symbol), cmp.Compare(a.Worse, b.Worse))
+}
+
+// word is what stands in the file of what the entry ought to be.
+func (e Entry) word() string {
+	switch e.Standing {
+	case Former:
+		return former
+	case Left:
+		return left
+	}
+	return e.Want.String()
+}
+
+// Decided gives what each prefix is by what the file defines, where symbols are numbers that several prefixes
+// have in common: the least of those of the first standing counts for all.
+func Decided(style string, es []Entry) map[netip.Prefix]routers.Want {
+	var wants map[string]routers.Want
+	if style == Switch {
+		wants = switches(es)
+	}
+	decided := make(map[netip.Prefix]routers.Want, len(es))
 	for _, e := range es {
-		if w, ok := least[e.Symbol]; !ok || e.Want < w {
-			least[e.Symbol] = e.Want
+		switch w, shared := wants[e.Symbol]; {
+		case e.Standing == Former:
+		case shared:
+			decided[e.Prefix] = w
+		default:
+			decided[e.Prefix] = e.Want
+		}
+	}
+	return decided
+}
+
+// switches gives what each symbol is to let pass.
+func switches(es []Entry) map[string]routers.Want {
+	wants, standings := map[string]routers.Want{}, map[string]Standing{}
+	for _, e := range es {
+		w, ok := wants[e.Symbol]
+		if s := standings[e.Symbol]; !ok || e.Standing < s || e.Standing == s && e.Want < w {
+			wants[e.Symbol], standings[e.Symbol] = e.Want, e.Standing
+		}
+	}
+	return wants
+}
+
+// renderSwitches writes numbers that are 1 while a thing is off.
+func renderSwitches(b *bytes.Buffer, es []Entry) {
+	wants := switches(es)
+	off, standings := map[string]int{}, map[string]Standing{}
+	define := func(name string, on bool, s Standing) {
+		if was, ok := standings[name]; name != "" && (!ok || s < was || s == was && !on) {
+			off[name], standings[name] = number(!on), s
 		}
 	}
 	for _, e := range es {
-		want := least[e.Symbol]
-		off[e.Symbol] = number(want != routers.Announced)
-		if e.Worse != "" {
-			off[e.Worse] = number(want != routers.Degraded)
-		}
+		define(e.Symbol, wants[e.Symbol] == routers.Announced, e.Standing)
+		define(e.Worse, wants[e.Symbol] == routers.Degraded, e.Standing)
 	}
 	for _, name := range slices.Sorted(maps.Keys(off)) {
 		fmt.Fprintf(b, "define %s = %d;\n", name, off[name])
@@ -119,13 +188,16 @@ func number(on bool) int {
 	return 0
 }
 
-// renderSets gives each symbol the prefixes that are announced by it, none too.
-func renderSets(es []Entry, write func(name string, ps []netip.Prefix)) {
+// renderSets gives each symbol the prefixes that are announced by it, none too, and the family of all that it
+// is for; of a symbol for both that of its first prefix.
+func renderSets(es []Entry, write func(name string, v4 bool, ps []netip.Prefix)) {
 	sets := map[string][]netip.Prefix{}
+	families := map[string]bool{}
 	for _, e := range es {
-		sets[e.Symbol] = append(sets[e.Symbol], nil...)
-		if e.Worse != "" {
-			sets[e.Worse] = append(sets[e.Worse], nil...)
+		for _, name := range []string{e.Symbol, e.Worse} {
+			if _, ok := families[name]; !ok && name != "" {
+				sets[name], families[name] = nil, e.Prefix.Addr().Is4()
+			}
 		}
 		switch {
 		case e.Want == routers.Announced:
@@ -135,16 +207,19 @@ func renderSets(es []Entry, write func(name string, ps []netip.Prefix)) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(sets)) {
-		write(name, sets[name])
+		write(name, families[name], slices.Compact(sets[name])) // a prefix may go by a name, and have gone by it in the other way
 	}
 }
 
-// set is a set of prefixes. BIRD 1.6 takes no empty one: there it holds an address that no host has, of the
-// family that like has.
-func set(f Format, ps []netip.Prefix, like netip.Prefix) string {
-	if !f.channels() && len(ps) == 0 {
-		ps = []netip.Prefix{netip.PrefixFrom(like.Addr(), 0).Masked()}
-		ps[0] = netip.PrefixFrom(ps[0].Addr(), like.Addr().BitLen())
+// set is a set of prefixes of one family. BIRD before 2.0.11 takes no empty one: there it holds an address
+// that no host has.
+func set(f Format, ps []netip.Prefix, v4 bool) string {
+	if !f.emptySet() && len(ps) == 0 {
+		nobody := netip.IPv6Unspecified()
+		if v4 {
+			nobody = netip.IPv4Unspecified()
+		}
+		ps = []netip.Prefix{netip.PrefixFrom(nobody, nobody.BitLen())}
 	}
 	words := make([]string, len(ps))
 	for i, p := range ps {
@@ -162,7 +237,7 @@ func SetOf(symbol string, v4 bool) string {
 	return symbol + "_set6"
 }
 
-func renderFunction(b *bytes.Buffer, f Format, name string, ps []netip.Prefix, es []Entry) {
+func renderFunction(b *bytes.Buffer, f Format, name string, only4 bool, ps []netip.Prefix) {
 	var v4, v6 []netip.Prefix
 	for _, p := range ps {
 		if p.Addr().Is4() {
@@ -177,10 +252,10 @@ func renderFunction(b *bytes.Buffer, f Format, name string, ps []netip.Prefix, e
 		v4   bool
 		ps   []netip.Prefix
 	}{{SetOf(name, true), true, v4}, {SetOf(name, false), false, v6}} {
-		if !f.channels() && s.v4 != es[0].Prefix.Addr().Is4() {
+		if !f.channels() && s.v4 != only4 {
 			continue // BIRD 1.6 knows one family
 		}
-		fmt.Fprintf(b, "define %s = %s;\n", s.name, set(f, s.ps, es[0].Prefix))
+		fmt.Fprintf(b, "define %s = %s;\n", s.name, set(f, s.ps, s.v4))
 		if len(s.ps) > 0 {
 			in = append(in, "net ~ "+s.name)
 		}
@@ -199,6 +274,9 @@ func renderRoutes(b *bytes.Buffer, f Format, es []Entry) {
 	routes := map[string][]string{}
 	v4 := map[string]bool{}
 	for _, e := range es {
+		if e.Standing == Former {
+			continue // two protocols with one route would be announced by both
+		}
 		v4[e.Symbol] = e.Prefix.Addr().Is4()
 		line := "route " + e.Prefix.String() + " blackhole"
 		switch e.Want {
@@ -288,14 +366,41 @@ func (f *File) add(line string) error {
 	if len(words) != 4 || !strings.HasSuffix(line, "\n") {
 		return fmt.Errorf("%q is cut short", strings.TrimSpace(line))
 	}
-	e := Entry{Symbol: words[2], Worse: strings.TrimPrefix(words[3], "-")}
+	e := Entry{Symbol: words[2], Worse: strings.TrimPrefix(words[3], "-"), Want: routers.Withdrawn}
 	var err error
 	if e.Prefix, err = netip.ParsePrefix(words[0]); err != nil {
 		return err
 	}
-	if err := e.Want.UnmarshalText([]byte(words[1])); err != nil || e.Want == routers.Keep {
-		return fmt.Errorf("%q is none of withdrawn, degraded and announced", words[1])
+	switch words[1] {
+	case former:
+		f.addFormer(e)
+		return nil
+	case left:
+		if e.Standing = Left; f.last().Prefix == e.Prefix {
+			f.Former = append(f.Former, e)
+			return nil
+		}
+	default:
+		if err := e.Want.UnmarshalText([]byte(words[1])); err != nil || e.Want == routers.Keep {
+			return fmt.Errorf("%q is none of withdrawn, degraded, announced, former and left", words[1])
+		}
 	}
 	f.Entries = append(f.Entries, e)
 	return nil
+}
+
+// addFormer takes in what a prefix went by. The entry that the prefix has now stands before it.
+func (f *File) addFormer(e Entry) {
+	e.Standing = Former
+	if now := f.last(); now.Prefix == e.Prefix {
+		e.Want = now.Want
+	}
+	f.Former = append(f.Former, e)
+}
+
+func (f *File) last() Entry {
+	if len(f.Entries) == 0 {
+		return Entry{}
+	}
+	return f.Entries[len(f.Entries)-1]
 }

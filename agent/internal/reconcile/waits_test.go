@@ -1,0 +1,139 @@
+package reconcile
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"vouch/routers"
+)
+
+var errRefused = fmt.Errorf("fake: %w", routers.ErrRefused)
+
+func refuseAll([]routers.Change) error { return errRefused }
+
+// waiting has a read as it was, and what ought to become of it refused for so long that the next attempt is
+// minutes away.
+func waiting(r *rig, was routers.Stage, want routers.Want) {
+	r.t.Helper()
+	r.drift(a, was)
+	r.f.do(func() { r.f.applyErr = refuseAll })
+	r.loop.Want(Desired{a: want})
+	r.until(20*time.Minute, "waiting for minutes", func(rep Report) bool { return time.Until(rep.Outstanding[a].Next) > 100*time.Second })
+}
+
+// slowly are rules by which every class of errors has long waits.
+var slowly = Options{RetryMax: time.Hour}
+
+// TestChangedWhileItWaits: who disabled a protocol, after which the withdraw was refused, and then loads the
+// configuration again has undone that; the withdraw does not wait for its turn.
+func TestChangedWhileItWaits(t *testing.T) {
+	for _, tc := range []struct {
+		want     routers.Want
+		was, is  routers.Stage
+		wasWorse bool
+	}{
+		{withdrawn, routers.Configured, routers.Advertised, false},
+		{withdrawn, routers.Advertised, routers.Advertised, true},
+		{degraded, routers.Absent, routers.Advertised, false},
+		{announced, routers.Selected, routers.Absent, false},
+		{announced, routers.Absent, routers.Configured, false},
+	} {
+		run(t, slowly, stages{a: routers.Advertised}, func(r *rig) {
+			r.f.do(func() { r.f.worse[a] = tc.wasWorse })
+			waiting(r, tc.was, tc.want)
+			r.f.do(func() { r.f.applyErr, r.f.worse[a] = nil, false })
+			r.drift(a, tc.is)
+			r.loop.Wake()
+			r.until(20*time.Millisecond, fmt.Sprintf("%s, when %s became %s", tc.want, tc.was, tc.is), synced)
+		})
+	}
+}
+
+// TestFallsWhileItWaits: a withdraw has nothing in what draws less traffic.
+func TestFallsWhileItWaits(t *testing.T) {
+	run(t, slowly, stages{a: routers.Advertised}, func(r *rig) {
+		waiting(r, routers.Advertised, withdrawn)
+		n, _ := r.made()
+		r.drift(a, routers.Configured)
+		r.loop.Wake()
+		r.until(time.Second, "read", reads(a, routers.Configured))
+		r.pass(time.Second)
+		if after, _ := r.made(); after != n {
+			t.Errorf("asked for %v", r.applied()[n:])
+		}
+	})
+}
+
+// TestChangesWithoutEndAreNoHammering: what changes again and again is asked for no more often than it would be
+// repaired.
+func TestChangesWithoutEndAreNoHammering(t *testing.T) {
+	run(t, slowly, stages{a: routers.Advertised}, func(r *rig) {
+		waiting(r, routers.Configured, withdrawn)
+		before, _ := r.made()
+		for range 600 {
+			for _, s := range []routers.Stage{routers.Advertised, routers.Configured} {
+				r.drift(a, s)
+				r.loop.Wake()
+				r.pass(50 * time.Millisecond)
+			}
+		}
+		if after, _ := r.made(); after-before < 50 || after-before > 60+2*burst {
+			t.Errorf("asked %d times in a minute", after-before)
+		}
+		r.drift(a, routers.Configured)
+		r.loop.Wake()
+		r.pass(10 * time.Second)
+		r.f.do(func() { r.f.applyErr = nil })
+		r.drift(a, routers.Advertised)
+		r.loop.Wake()
+		r.until(20*time.Millisecond, "withdrawn, with nothing owed", synced)
+	})
+}
+
+// TestFailedWithdrawIsNotForgotten: an announce was taken, and nothing of it can be read yet. The withdraw
+// after it must be taken too: that nothing can be read proves nothing.
+func TestFailedWithdrawIsNotForgotten(t *testing.T) {
+	run(t, Options{}, nil, func(r *rig) {
+		r.f.do(func() { r.f.settle = time.Hour })
+		r.loop.Want(Desired{a: announced})
+		r.pass(100 * time.Millisecond)
+		r.f.do(func() { r.f.settle, r.f.applyErr = 0, func([]routers.Change) error { return errOdd } })
+		r.loop.Want(Desired{a: withdrawn})
+		r.pass(10 * time.Second)
+		n, _ := r.made()
+		if out := r.report().Outstanding[a]; out.Err != errOdd || out.Doing != Withdrawing || n < 6 {
+			t.Errorf("asked %d times, outstanding: %+v", n, out)
+		}
+		for range 100 {
+			r.loop.Wake()
+			r.pass(10 * time.Millisecond)
+		}
+		if after, _ := r.made(); after-n > 2 {
+			t.Errorf("asked %d times within a second because of hints, and it is read absent", after-n)
+		}
+		r.f.do(func() { r.f.applyErr = nil })
+		r.until(3*time.Second, "synced", synced)
+		if as := r.applied(); as[len(as)-1].err != nil || as[len(as)-1].cs[0].Want != withdrawn {
+			t.Errorf("asked for %v", as)
+		}
+	})
+}
+
+// TestForcedWithdrawIsTriedWhenTheDaemonIsBack: it has failed because the daemon was away, and is read absent.
+func TestForcedWithdrawIsTriedWhenTheDaemonIsBack(t *testing.T) {
+	run(t, slowly, nil, func(r *rig) {
+		r.f.do(func() { r.f.settle = 10 * time.Hour })
+		r.loop.Want(Desired{a: announced})
+		r.pass(100 * time.Millisecond)
+		r.f.do(func() {
+			r.f.readErr, r.f.settle = func() error { return errAway }, 0
+			r.f.applyErr = func([]routers.Change) error { return errAway }
+		})
+		r.loop.Want(Desired{a: withdrawn})
+		r.until(time.Hour, "waiting for minutes", func(rep Report) bool { return time.Until(rep.Outstanding[a].Next) > 2*time.Minute })
+		r.f.do(func() { r.f.readErr, r.f.applyErr = nil, nil })
+		r.loop.Wake()
+		r.until(50*time.Millisecond, "synced", synced)
+	})
+}

@@ -1,0 +1,93 @@
+//go:build system
+
+package system
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const birdConf = `router id 10.0.1.2;
+protocol device { }
+include "/var/lib/vouch/vouch.conf";
+protocol static anycast4 { disabled RESOLVER_OFF; ipv4; route 192.0.2.53/32 blackhole; }
+protocol bgp core {
+	local 10.0.1.2 as 65001;
+	neighbor 10.0.1.1 as 65000;
+	ipv4 { import none; export where proto = "anycast4"; };
+}
+`
+
+// The way that the README recommends for BIRD, with the unit's own user and its own directory.
+func TestBIRD(t *testing.T) {
+	for _, release := range releases(t) {
+		t.Run(release, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, release)
+			_, err := s.apt("install", "/root/new.deb")
+			must(t, err)
+			s.do("ip", "addr", "add", vip.String(), "dev", "lo")
+			s.config("method = \"include\"\ninclude = \"/var/lib/vouch/vouch.conf\"", "")
+			s.do("systemctl", "start", "unbound")
+			s.do("systemctl", "enable", "--now", "vouch")
+			s.await("the include file", func() (bool, error) {
+				_, err := os.Stat(s.file("/var/lib/vouch/vouch.conf"))
+				return err == nil, err
+			})
+			must(t, os.WriteFile(s.file("/etc/bird/bird.conf"), []byte(birdConf), 0o640))
+			s.do("systemctl", "enable", "--now", "bird")
+			s.reaches(true)
+			if out := s.settled("advertised"); !strings.Contains(out, "bird ") {
+				t.Errorf("vouch status:\n%s", out)
+			}
+			if out, err := s.try("setpriv", "--reuid=vouch", "--regid=vouch", "--init-groups", "vouch", "doctor"); err != nil {
+				t.Errorf("vouch doctor as the agent's user: %v", err)
+			} else if !strings.Contains(out, "bird") {
+				t.Errorf("vouch doctor:\n%s", out)
+			}
+			die(s)
+			s.do("systemctl", "restart", "bird")
+			s.reaches(true)
+			die(s)
+			boots(s)
+			_, err = s.apt("purge", "vouch")
+			must(t, err)
+		})
+	}
+}
+
+// boots starts the machine again while the resolver is broken: what the file held when it was switched off
+// must not be announced, not even for a moment.
+func boots(s *site) {
+	s.do("systemctl", "disable", "unbound")
+	s.poweroff()
+	s.reaches(false)
+	since := time.Now()
+	s.poweron()
+	s.await("BIRD's session with the core", func() (bool, error) {
+		out, err := s.try("birdc", "show", "protocols", "core")
+		return strings.Contains(out, "Established"), err
+	})
+	s.settled("absent")
+	for _, seen := range s.hops.Since(since) {
+		if slices.Contains(seen.Addrs, nodeHop) {
+			s.t.Errorf("announced at boot, at %s, with a dead resolver", seen.Time)
+		}
+	}
+	// A session that comes late would hide it: BIRD is not to run before vouch has put everything off in its file.
+	var ready, bird int
+	for unit, at := range map[string]*int{"vouch ActiveEnterTimestampMonotonic": &ready, "bird ExecMainStartTimestampMonotonic": &bird} {
+		name, property, _ := strings.Cut(unit, " ")
+		_, err := fmt.Sscan(s.property(name, property), at)
+		must(s.t, err)
+	}
+	if ready == 0 || bird < ready {
+		s.t.Errorf("BIRD was started at %d us, vouch was ready at %d us", bird, ready)
+	}
+	s.do("systemctl", "start", "unbound")
+	s.reaches(true)
+}

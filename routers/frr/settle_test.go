@@ -1,0 +1,107 @@
+package frr
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"vouch/routers"
+)
+
+// bgpd between a command and its decision gives no reason for anything.
+func TestPending(t *testing.T) {
+	for _, release := range releasesOf {
+		for _, state := range []string{"pending", "removed"} {
+			r := recording(t, release+"/bgpd-peers", release+"/bgpd-"+state)
+			checkObserve(t, r.router(Options{Method: MethodNetwork}), []netip.Prefix{p4}, []seen{{routers.Configured, "", ""}}, nil)
+		}
+	}
+}
+
+// A path that is not the best says what is better, if anything.
+func TestBetter(t *testing.T) {
+	own, learned := bgpPath{Valid: true, Local: true}, bgpPath{Valid: true}
+	learned.Peer.ID = "10.0.1.1"
+	for want, paths := range map[string][]bgpPath{
+		"bgpd does not take the path":                                {own},
+		"another path is better: learned from 10.0.1.1":              {own, learned},
+		"another path of this node's own is better (redistributed?)": {own, {Valid: true, Sourced: true, BestPath: true}},
+	} {
+		b := bgp{ours: bgpPath.stated}
+		if s := b.judge(bgpEntry{Paths: paths}, bgpSummary{}); s.stage != routers.Configured || s.detail != want {
+			t.Errorf("%v, %q, want %q", s.stage, s.detail, want)
+		}
+	}
+}
+
+// After a restart of ospfd or ospf6d the neighbour is full, but has not taken the LSA that says so.
+func TestJoining(t *testing.T) {
+	for _, release := range releasesOf {
+		r := recording(t, release+"/ospfd-joining", release+"/ospf6d-joining", release+"/zebra-address")
+		os, err := r.router(Options{}).with(on(p4, p6)).Observe(t.Context(), []netip.Prefix{p4, p6})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range os {
+			if o.Stage != routers.Selected || len(o.Peers) != 1 || o.Peers[0].Stage != routers.Selected || !strings.HasSuffix(o.Detail, "not yet acknowledged by 10.0.0.1 since the adjacency is there") {
+				t.Errorf("%s: %+v", release, o)
+			}
+		}
+	}
+}
+
+// Which neighbours cannot be said to have the LSA, by its age and that of the adjacency.
+func TestJoiningAges(t *testing.T) {
+	const id = "10.0.0.1"
+	for name, c := range map[string]struct {
+		db   lsdb
+		want bool
+	}{
+		"just now":                           {lsdb{age: 0, full: map[string]int{id: 0}, behind: []string{id}}, true},
+		"acknowledged":                       {lsdb{age: 0, full: map[string]int{id: 0}}, false},
+		"not for a minute":                   {lsdb{age: 60, full: map[string]int{id: 61}, behind: []string{id}}, true},
+		"a later change":                     {lsdb{age: 3, full: map[string]int{id: 60}, behind: []string{id}}, false},
+		"older than the adjacency":           {lsdb{age: 90, full: map[string]int{id: 60}, behind: []string{id}}, false},
+		"another's":                          {lsdb{age: 0, full: map[string]int{id: 0}, behind: []string{"10.0.0.9"}}, false},
+		"no LSA":                             {lsdb{age: -1, full: map[string]int{id: 0}, behind: []string{id}}, false},
+		"since when is not known":            {lsdb{age: 0, behind: []string{id}}, false},
+		"a router-LSA without the adjacency": {lsdb{age: 30, full: map[string]int{id: 60}, alone: true}, true},
+		"called a second older":              {lsdb{age: 2, early: 1, full: map[string]int{id: 0}, behind: []string{id}}, true},
+	} {
+		if got := c.db.joining(id); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// One neighbour that has it is enough.
+func TestOneOfTwoJoins(t *testing.T) {
+	db := lsdb{held: map[netip.Prefix]entry{p4: {stubLink, 0, 1}}, age: 1}
+	db.adjacent("10.0.0.1", 1, true)
+	db.adjacent("10.0.0.2", 500, false)
+	s := db.sight(p4)
+	if s.stage != routers.Advertised || s.peers[0].Stage != routers.Selected || s.peers[1].Stage != routers.Advertised {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for text, want := range map[string]int{"00:00:00": 0, "01:02:03": 3723, "2d01:00:00": 2*86400 + 3600, "": -1, "never": -1, "xd01:00:00": -1, "1d": -1} {
+		if got := seconds(text); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
+// Who may keep what is not in the table: a neighbour that is away and was asked to.
+func TestKeepers(t *testing.T) {
+	for _, release := range releasesOf {
+		r := recording(t, release+"/bgpd-shut").edit("bgpd", "show bgp ipv4 unicast 10", func(string) string { return "{}" }).
+			edit("bgpd", "show running", func(s string) string { return strings.ReplaceAll(s, "network 10.53.53.53/32", "") })
+		os, err := r.router(Options{Method: MethodNetwork}).Observe(t.Context(), []netip.Prefix{p4})
+		const want = "10.0.1.9 may keep it until the session is there again, or its restart time over (graceful restart)"
+		if err != nil || os[0].Stage != routers.Absent || os[0].Detail != want {
+			t.Errorf("%s: %v, %+v", release, err, os[0])
+		}
+	}
+}
