@@ -13,9 +13,11 @@ LINT    := $(GO) tool -modfile=packaging/tools/go.mod
 # What the lab needs, as Debian packages, each with a file that tells that it is there.
 DEBS      := frr:/usr/lib/frr/ospfd unbound:/usr/sbin/unbound iproute2:/sbin/ip procps:/bin/ps
 # The tests and measurements want BIRD too, and other releases of both daemons from a root of their own. The
-# race detector needs a C compiler; the tests of the package what examines its parts.
+# race detector needs a C compiler; the tests of the package and of contrib the tools that they are for.
 TEST_DEBS := $(DEBS) bird2:/usr/sbin/bird debootstrap:/usr/sbin/debootstrap gcc:/usr/bin/gcc libc6-dev:/usr/include/stdlib.h \
-	lintian:/usr/bin/lintian shellcheck:/usr/bin/shellcheck groff-base:/usr/bin/groff systemd:/usr/bin/systemd-analyze
+	lintian:/usr/bin/lintian shellcheck:/usr/bin/shellcheck groff-base:/usr/bin/groff systemd:/usr/bin/systemd-analyze \
+	ansible-core:/usr/bin/ansible-playbook puppet-agent:/usr/bin/puppet netplan.io:/usr/sbin/netplan \
+	python3-jinja2:/usr/lib/python3/dist-packages/jinja2/__init__.py systemd-container:/usr/bin/systemd-nspawn
 
 .DEFAULT_GOAL := help
 .PHONY: help build deps demo-deps demo test test-system unit lint bench install deb man uninstall clean
@@ -40,7 +42,6 @@ test: deps build lint test-system ## install what is needed and run all tests, t
 	$(GO) test -race -timeout 30m ./...
 
 test-system: deps ## boot Debian machines with systemd and walk the package through its life on them (as root; 5 minutes)
-	@contrib/lab/deps systemd-container:/usr/bin/systemd-nspawn lintian:/usr/bin/lintian
 	@contrib/lab/machine $(MACHINES)
 	GO='$(GO)' packaging/system/packages $(CURDIR)/bin/system
 	VOUCH_MACHINES='$(MACHINES)' VOUCH_DEBS=$(CURDIR)/bin/system $(GO) test -count=1 -tags system -timeout 20m ./packaging/system
@@ -53,7 +54,7 @@ lint: ## gofmt, go vet and staticcheck with all checks
 	$(GO) vet ./...
 	$(LINT) staticcheck ./...
 
-bench: deps build ## measure against what would be used instead; 9 minutes (as root; ARGS="-only query -runs 5")
+bench: deps build ## measure against what would be used instead; a quarter of an hour (as root; ARGS="-only query -runs 5")
 	$(GO) run ./contrib/bench -vouch $(BIN) $(ARGS)
 
 deb: ## build the Debian packages into bin (ARCH="amd64 arm64", MAINTAINER="Name <address>")

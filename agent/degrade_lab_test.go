@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"vouch/agent/internal/health"
@@ -34,7 +33,7 @@ func TestDegradedInFRR(t *testing.T) {
 	seq := s.seq()
 	must(t, os.Remove(flag))
 	is(health.Degraded, true)
-	must(t, s.proc.Signal(syscall.SIGKILL))
+	must(t, s.proc.Kill())
 	s.start()
 	is(health.Degraded, true)
 	must(t, os.WriteFile(flag, nil, 0o644))

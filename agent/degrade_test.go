@@ -276,7 +276,7 @@ func TestDriftBetweenTheWaysIsTold(t *testing.T) {
 		b.reads(routers.Advertised)
 		want := []string{
 			"stage warn advertised, degraded (was advertised), changed by something else than vouch; it is degraded though it ought to be announced as usual",
-			"stage info advertised (was advertised, degraded), put right 5ms after that was read, and at most 5ms after it happened",
+			"stage info advertised (was advertised, degraded), put right 5ms after that was read, and at most 405ms after it happened",
 			"stage info advertised, degraded (was advertised), 0s after it was to be degraded",
 			"stage warn advertised (was advertised, degraded), changed by something else than vouch; it is announced as usual though it ought to be degraded",
 		}

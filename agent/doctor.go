@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -24,7 +25,7 @@ const (
 // doctor looks at the daemons, the driver and the managed prefixes. It changes nothing, and runs beside a
 // running agent.
 func doctor(ctx context.Context, o cli.DoctorOptions) *cli.DoctorReport {
-	who, from := whoRuns(o.AgentPID)
+	who, from := whoRuns(o)
 	r := &cli.DoctorReport{Time: time.Now(), File: o.ConfigPath, User: who.Name, UserFrom: from}
 	rc, asked := config.Router{}, ""
 	if o.Config != nil {
@@ -33,14 +34,43 @@ func doctor(ctx context.Context, o cli.DoctorOptions) *cli.DoctorReport {
 		r.Problems = strings.Split(o.Problem.Error(), "\n")
 	}
 	r.Daemons = lookFor(ctx, rc)
-	r.Findings = survey(r.Daemons, asked, detectOptions(rc).Only, barriers(r.Daemons, who), who)
+	kept := keptDaemon(rc, r.Daemons, o.Agent)
+	if closed := barriers(r.Daemons, who); kept != "" {
+		r.Findings = surveyKept(r.Daemons, kept, closed, who)
+	} else {
+		r.Findings = survey(r.Daemons, asked, detectOptions(rc).Only, closed, who)
+	}
 	if o.Config != nil {
-		examine(ctx, o.Config, r)
+		r.Findings = append(r.Findings, misplaced(ctx, rc, r.Daemons)...)
+		examine(ctx, o, kept, r)
 		r.Findings = append(r.Findings, files(rc, who)...)
+		r.Findings = append(r.Findings, powers(rc, who)...)
 		r.DropEcho()
 	}
+	r.Findings = append(r.Findings, agentSays(o, r.Findings)...)
 	r.Sort()
 	return r
+}
+
+// misplaced tells of a daemon that does not answer where the configuration has it, and does at a usual place.
+func misplaced(ctx context.Context, rc config.Router, fs []detect.Found) []routers.Finding {
+	set := map[string]string{"bird": cmp.Or(rc.Socket, rc.Socket6), "frr": rc.SocketDir}
+	usual := rc
+	usual.Socket, usual.Socket6, usual.SocketDir = "", "", ""
+	var all []routers.Finding
+	for _, f := range fs {
+		if f.Running || set[f.Daemon] == "" || rc.Daemon != f.Daemon && rc.Daemon != "auto" {
+			continue
+		}
+		for _, u := range lookFor(ctx, usual) {
+			if u.Daemon == f.Daemon && u.Running {
+				all = append(all, routers.Finding{Severity: routers.Notice, Subject: u.By,
+					Text:   fmt.Sprintf("%s answers there, and not at %s as [router] has it", u.Name(), set[f.Daemon]),
+					WayOut: "correct " + map[string]string{"bird": "socket", "frr": "socket_dir"}[f.Daemon] + " in [router], or take it out: the usual places are found"})
+			}
+		}
+	}
+	return all
 }
 
 // lookFor looks for every daemon, also for those that are not to be driven.
@@ -52,9 +82,38 @@ func lookFor(ctx context.Context, rc config.Router) []detect.Found {
 	return detect.Look(ctx, o)
 }
 
+// keptDaemon names the daemon that the running agent drives though auto could not choose it now, as another one has
+// come; mostly none.
+func keptDaemon(rc config.Router, fs []detect.Found, snap *state.Snapshot) string {
+	if rc.Daemon != "auto" || detectOptions(rc).Only != nil {
+		return ""
+	}
+	var running []string
+	for _, f := range fs {
+		if f.Running {
+			running = append(running, f.Daemon)
+		}
+	}
+	if len(running) < 2 {
+		return ""
+	}
+	return driven(snap, running...)
+}
+
+// openRouter makes the driver; kept is the daemon that auto is to mean.
+func openRouter(rc config.Router, kept string) (routers.Router, error) {
+	if kept == "" {
+		return NewRouter(rc)
+	}
+	o := detectOptions(rc)
+	o.Only = []string{kept}
+	return detect.New(o), nil
+}
+
 // examine has the driver read the managed prefixes and look for what would get into its way.
-func examine(ctx context.Context, cfg *config.Config, r *cli.DoctorReport) {
-	router, err := NewRouter(cfg.Router)
+func examine(ctx context.Context, o cli.DoctorOptions, kept string, r *cli.DoctorReport) {
+	cfg := o.Config
+	router, err := openRouter(cfg.Router, kept)
 	if err != nil {
 		r.Router = &cli.DoctorRouter{Error: err.Error()}
 		return
@@ -75,6 +134,9 @@ func examine(ctx context.Context, cfg *config.Config, r *cli.DoctorReport) {
 	if err != nil {
 		r.Router.Error = state.Clean(err.Error())
 		r.Findings = append(r.Findings, routers.Finding{Severity: routers.Failing, Subject: "router", Text: err.Error()})
+	}
+	if cfg.Router.Daemon == "program" && len(cfg.Router.Read) == 0 && o.Agent != nil {
+		os = asTheAgent(o.Agent, os)
 	}
 	for _, ob := range os {
 		r.Prefixes = append(r.Prefixes, cli.DoctorPrefix{Prefix: ob.Prefix.String(), Service: labels[ob.Prefix].Service, Stage: ob.Stage,

@@ -41,6 +41,21 @@ func survey(fs []detect.Found, asked string, only []string, closed map[string][]
 	return append(choice(chosen, reason(asked, only), closed, who), bystanders(fs, chosen.Daemon, closed, who)...)
 }
 
+// surveyKept is survey where the running agent drives a daemon that auto could not choose now: another one has come,
+// and only the agent still knows which is meant.
+func surveyKept(fs []detect.Found, kept string, closed map[string][]detect.Barrier, who detect.User) []routers.Finding {
+	var all []routers.Finding
+	for _, f := range fs {
+		switch {
+		case f.Daemon == kept:
+			all = append(all, choice(f, "the running agent has chosen it", closed, who)...)
+		case f.Running:
+			all = append(all, detect.Beside(kept, f))
+		}
+	}
+	return all
+}
+
 // reason says why a daemon is driven.
 func reason(asked string, only []string) string {
 	switch {

@@ -14,6 +14,7 @@ import (
 
 	"vouch/agent/internal/cli"
 	"vouch/agent/internal/config"
+	"vouch/agent/internal/state"
 	"vouch/routers"
 	"vouch/routers/detect"
 	"vouch/routers/lab"
@@ -111,9 +112,9 @@ func TestJudge(t *testing.T) {
 
 func TestRights(t *testing.T) {
 	const text = "Name:\tvouch\nUid:\t990\t990\t990\t990\nGid:\t989\t989\t989\t988\nGroups:\t106 108 \nCapEff:\t%s\n"
-	for caps, any := range map[string]bool{"0000000000001000": false, "0000000000000002": true, "000001ffffffffff": true} {
+	for caps, may := range map[string][2]bool{"0000000000001000": {false, true}, "0000000000000002": {true, false}, "000001ffffffffff": {true, true}} {
 		u, ok := rightsIn(fmt.Sprintf(text, caps))
-		want := detect.User{Name: u.Name, UID: 990, GIDs: []uint32{988, 106, 108}, Any: any}
+		want := detect.User{Name: u.Name, UID: 990, GIDs: []uint32{988, 106, 108}, Any: may[0], Net: may[1]}
 		if d := cmp.Diff(want, u); d != "" || !ok || u.Name == "" {
 			t.Errorf("caps %s: %t\n%s", caps, ok, d)
 		}
@@ -121,11 +122,14 @@ func TestRights(t *testing.T) {
 	if _, ok := rightsIn("Name:\tvouch\n"); ok {
 		t.Error("nothing can be read of it, and it is known")
 	}
-	if u, from := whoRuns(os.Getpid()); from != "as the agent that runs" || u.UID != uint32(os.Geteuid()) {
+	if u, from := whoRuns(cli.DoctorOptions{Agent: &state.Snapshot{PID: os.Getpid()}}); from != "as the agent that runs" || u.UID != uint32(os.Geteuid()) {
 		t.Errorf("%+v %s", u, from)
 	}
-	if u, from := whoRuns(0); !strings.Contains(from, "no agent answers") || u.Name == "" {
+	if u, from := whoRuns(cli.DoctorOptions{}); !strings.Contains(from, "no agent answers") || u.Name == "" {
 		t.Errorf("%+v %s", u, from)
+	}
+	if _, from := whoRuns(cli.DoctorOptions{AgentError: os.ErrPermission}); !strings.Contains(from, "the agent could not be asked") {
+		t.Errorf("an agent that lets nobody ask: %s", from)
 	}
 	if u := numbers([]string{"x"}); u[0] != nobody {
 		t.Errorf("an id that cannot be read: %v", u)
@@ -135,8 +139,10 @@ func TestRights(t *testing.T) {
 // doctorOn examines a node with a table [router].
 func doctorOn(t *testing.T, node *lab.Node, router string) *cli.DoctorReport {
 	t.Helper()
-	file := filepath.Join(node.Dir(), "vouch.toml")
-	text := "[router]\n" + router + `
+	return doctorBeside(t, node, router, nil)
+}
+
+const doctorServices = `
 [service.resolver]
 prefixes = ["10.53.53.53/32"]
 
@@ -144,20 +150,6 @@ prefixes = ["10.53.53.53/32"]
 type = "tcp"
 address = "127.0.0.1:53"
 `
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r *cli.DoctorReport
-	_ = node.Do(func() error {
-		r = doctor(t.Context(), cli.DoctorOptions{ConfigPath: file, Config: cfg})
-		return nil
-	})
-	return r
-}
 
 // The driver knows whose the prefixes are, and the doctor runs no command but to read.
 func TestDoctorWithCommands(t *testing.T) {

@@ -1,12 +1,17 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
 	"strconv"
 	"strings"
 
+	"vouch/agent/internal/cli"
+	"vouch/agent/internal/config"
+	"vouch/agent/internal/control"
+	"vouch/routers"
 	"vouch/routers/detect"
 )
 
@@ -15,29 +20,45 @@ const serviceUser = "vouch"
 
 // whoRuns gives the user that vouch runs as, and how that is known: the running agent's own rights, or
 // else those of the service's user, or else of whoever runs this.
-func whoRuns(pid int) (detect.User, string) {
-	if pid > 0 {
-		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil {
+func whoRuns(o cli.DoctorOptions) (detect.User, string) {
+	if o.Agent != nil && o.Agent.PID > 0 {
+		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.Agent.PID)); err == nil {
 			if u, ok := rightsIn(string(text)); ok {
 				return u, "as the agent that runs"
 			}
 		}
 	}
+	why := "no agent answers"
+	if o.AgentError != nil && !errors.Is(o.AgentError, control.ErrNotRunning) {
+		why = "the agent could not be asked"
+	}
 	if u, err := user.Lookup(serviceUser); err == nil {
 		if ids, err := u.GroupIds(); err == nil {
-			return detect.User{Name: u.Username, UID: number(u.Uid), GIDs: numbers(ids)}, "no agent answers; the user of the service"
+			return detect.User{Name: u.Username, UID: number(u.Uid), GIDs: numbers(ids), Net: true}, why + "; the user of the service"
 		}
 	}
 	if text, err := os.ReadFile("/proc/self/status"); err == nil {
 		if u, ok := rightsIn(string(text)); ok {
-			return u, "who runs this: no agent answers, and there is no user " + serviceUser
+			return u, "who runs this: " + why + ", and there is no user " + serviceUser
 		}
 	}
-	return detect.User{Name: "?"}, "not known"
+	return detect.User{Name: "?", Net: true}, "not known"
 }
 
-// dacOverride is CAP_DAC_OVERRIDE's bit (capabilities(7)).
-const dacOverride = 1 << 1
+// powers says that the user may not change addresses, where the kernel has to let it.
+func powers(rc config.Router, who detect.User) []routers.Finding {
+	if rc.Daemon == "program" || rc.Method != "address" || rc.Owner == "frr" || who.Net {
+		return nil
+	}
+	return []routers.Finding{{Severity: routers.Failing, Subject: rc.Interface, Text: who.Name + " may not put addresses on it: it runs without CAP_NET_ADMIN",
+		WayOut: "run vouch by its unit, which has AmbientCapabilities=CAP_NET_ADMIN, or as root"}}
+}
+
+// dacOverride and netAdmin are the bits of CAP_DAC_OVERRIDE and CAP_NET_ADMIN (capabilities(7)).
+const (
+	dacOverride = 1 << 1
+	netAdmin    = 1 << 12
+)
 
 // rightsIn reads /proc/PID/status (proc_pid_status(5)): the file-system ids, which are the last of the
 // four, the groups and the effective capabilities.
@@ -59,6 +80,7 @@ func rightsIn(status string) (detect.User, bool) {
 		case key == "CapEff" && len(fields) == 1:
 			caps, err := strconv.ParseUint(fields[0], 16, 64)
 			u.Any = err == nil && caps&dacOverride != 0
+			u.Net = err == nil && caps&netAdmin != 0
 		}
 	}
 	u.Name = strconv.FormatUint(uint64(u.UID), 10)

@@ -95,7 +95,7 @@ func examineWith(t *testing.T, e examined, test func(x *examination, n *atomic.I
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
 		x := &examination{asked: make(chan struct{}, 1), ps: func() []netip.Prefix { return []netip.Prefix{vip} },
-			found: func(fs []routers.Finding, _ bool) outlook { return min(outlook(len(fs)), sameFound) },
+			found:  func(fs []routers.Finding, _ bool) outlook { return min(outlook(len(fs)), sameFound) },
 			router: examined(func(ctx context.Context, ps []netip.Prefix) []routers.Finding { n.Add(1); return e(ctx, ps) })}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)

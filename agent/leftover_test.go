@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,17 +21,34 @@ import (
 type shelf struct {
 	routers.Router // whatever is not here is not to be called
 	config         config.Router
+	mu             sync.Mutex
 	stages         map[netip.Prefix]routers.Stage
 	labels         map[netip.Prefix]routers.Label
 	looked, closed int
 }
 
 func (s *shelf) Observe(_ context.Context, ps []netip.Prefix) (os []routers.Observation, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.looked++
 	for _, p := range ps {
 		os = append(os, routers.Observation{Prefix: p, Stage: s.stages[p]})
 	}
 	return os, nil
+}
+
+// put sets the stage of vip.
+func (s *shelf) put(stage routers.Stage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stages[vip] = stage
+}
+
+// times tells how often it was looked at.
+func (s *shelf) times() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.looked
 }
 
 func (s *shelf) SetLabels(labels map[netip.Prefix]routers.Label) { s.labels = labels }
@@ -67,7 +85,7 @@ func TestLeftoverIsToldWhenItIsRead(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- tasks[0].Run(ctx) }()
 		synctest.Wait()
-		if there.looked > 0 {
+		if there.times() > 0 {
 			t.Error("looked before this run's router was read")
 		}
 		before := b.count()
@@ -82,20 +100,20 @@ func TestLeftoverIsToldWhenItIsRead(t *testing.T) {
 		if ps := b.Snapshot().Problems; len(ps) != 1 {
 			t.Errorf("it was forgotten: %q", ps)
 		}
-		there.stages[vip] = routers.Unknown
+		there.put(routers.Unknown)
 		time.Sleep(2 * lookAgain)
 		if ps := b.Snapshot().Problems; len(ps) != 1 {
 			t.Errorf("it was forgotten when it could not be read: %q", ps)
 		}
-		there.stages[vip] = routers.Absent
+		there.put(routers.Absent)
 		time.Sleep(2 * lookAgain)
 		if ps := b.Snapshot().Problems; len(ps) != 0 {
 			t.Errorf("nothing is left: %q", ps)
 		}
-		looked := there.looked
+		looked := there.times()
 		time.Sleep(5 * lookAgain)
-		if stop(); <-ended != nil || there.looked != looked || there.closed != 1 {
-			t.Errorf("looked %d times after that, closed %d times", there.looked-looked, there.closed)
+		if stop(); <-ended != nil || there.times() != looked || there.closed != 1 {
+			t.Errorf("looked %d times after that, closed %d times", there.times()-looked, there.closed)
 		}
 		if told := b.told(before, state.KindRouter); len(told) != 3 || !strings.HasPrefix(told[1], "router error "+vip.String()) || !strings.HasPrefix(told[2], "router info nothing is left") {
 			t.Errorf("told: %q", told)

@@ -123,6 +123,13 @@ type Router interface {
 	fmt.Stringer
 }
 
+// A Preparer is a Router whose daemon cannot start without something that is vouch's to make. Prepare makes that
+// where no daemon runs, with nothing announced by it, and otherwise does nothing. It is called after a reading of
+// the prefixes that failed, by whoever keeps them, and not concurrently with Observe and Apply.
+type Preparer interface {
+	Prepare(ctx context.Context, ps []netip.Prefix) error
+}
+
 // A Watcher is a Router that can tell when its tables may have changed. Watch calls wake for every
 // hint until ctx ends, concurrently with the other methods; each hint says only "read again". It
 // returns an error when the source of hints is lost.

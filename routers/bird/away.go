@@ -2,6 +2,7 @@ package bird
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"net/netip"
@@ -31,14 +32,22 @@ func (b byInclude) away(cs []routers.Change, why error) error {
 	return routers.Join(errs...)
 }
 
-// stock makes the file where no BIRD runs, as one cannot come without it, and puts in what is managed and not in
-// it yet, withdrawn. That it cannot is told by Examine, and by the first change.
-func (b byInclude) stock(ps []netip.Prefix) {
-	for _, v4 := range []bool{true, false} {
-		if slices.ContainsFunc(ps, func(p netip.Prefix) bool { return p.Addr().Is4() == v4 }) {
-			_, _ = b.shelve(v4, nil, true)
+// prepare makes the file where no BIRD runs, as one cannot come without it, and puts in what is managed and not
+// in it yet, withdrawn.
+func (b byInclude) prepare(ctx context.Context, ps []netip.Prefix) error {
+	var errs []error
+	for _, part := range b.daemons.split(ctx, ps) {
+		if _, err := part.version(ctx); !notRunning(err) {
+			continue
+		}
+		for _, v4 := range []bool{true, false} {
+			if slices.ContainsFunc(part.prefixes, func(p netip.Prefix) bool { return p.Addr().Is4() == v4 }) {
+				_, err := b.shelve(v4, nil, true)
+				errs = append(errs, err)
+			}
 		}
 	}
+	return routers.Join(errs...)
 }
 
 // notRunning tells whether there is no BIRD, while one that hangs is there.
@@ -74,7 +83,7 @@ func (b byInclude) shelve(v4 bool, withdraws []routers.Change, none bool) (writt
 	for _, c := range withdraws {
 		es.add(b.names, c.Prefix)
 	}
-	es.change(withdraws)
+	es.change(b.options.Style, withdraws)
 	text := es.render(b.format(v))
 	if bytes.Equal(text, old) {
 		return "", nil

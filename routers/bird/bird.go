@@ -68,7 +68,7 @@ type Options struct {
 
 // Degraded is how a degraded prefix is announced. Method address has no such way.
 type Degraded struct {
-	Symbol    string   // method protocol, and the styles switch, list and function: a second one of the kind
+	Symbol    string   // method protocol, and the styles switch (0 while it is degraded, else 1), list and function: a second one of the kind
 	Symbol6   string   //
 	Community []string // style routes: "65001:666", or large "65001:0:666"; added
 	MED       uint32   // style routes; 0: left alone

@@ -100,21 +100,31 @@ func (es entries) want(p netip.Prefix, w routers.Want) {
 	es[p] = e
 }
 
-// change puts the changes in.
-func (es entries) change(cs []routers.Change) {
+// change puts the changes in. What is asked of one prefix is asked of all that are managed and go by the same
+// number: it is one for all of them.
+func (es entries) change(style string, cs []routers.Change) {
+	least := map[string]routers.Want{}
 	for _, c := range cs {
 		es.want(c.Prefix, c.Want)
+		if w, ok := least[es[c.Prefix].Symbol]; es[c.Prefix].Standing == include.Managed && (!ok || c.Want < w) {
+			least[es[c.Prefix].Symbol] = c.Want
+		}
+	}
+	if style != StyleSwitch {
+		return
+	}
+	for p, e := range es {
+		if w, ok := least[e.Symbol]; ok && e.Standing == include.Managed {
+			e.Want = w
+			es[p] = e
+		}
 	}
 }
 
 // lowered gives the entries with those of the changes by which less is announced.
-func (es entries) lowered(cs []routers.Change) entries {
+func (es entries) lowered(style string, cs []routers.Change) entries {
 	low := maps.Clone(es)
-	for _, c := range cs {
-		if c.Want < es[c.Prefix].Want {
-			low.want(c.Prefix, c.Want)
-		}
-	}
+	low.change(style, slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool { return c.Want >= es[c.Prefix].Want }))
 	return low
 }
 

@@ -17,28 +17,11 @@ func (d daemons) examine(ctx context.Context, o Options, n *names, ps []netip.Pr
 	var all []routers.Finding
 	var named []string // every protocol that some BIRD has
 	for _, part := range d.split(ctx, ps) {
-		version, found := access(ctx, part.talker)
-		all = append(all, found...)
-		if version == (ctl.Version{}) {
-			all = append(all, filesOfNobody(o, part.prefixes)...)
-			continue
+		found, protocols := examinePart(ctx, part, o, n)
+		if part.talker == d.six {
+			ofSix(found)
 		}
-		subject := "bird " + version.String()
-		rd, err := look(ctx, part.talker, o, part.prefixes)
-		if err != nil {
-			all = append(all, routers.Finding{Severity: routers.Failing, Subject: subject, Text: err.Error()})
-			continue
-		}
-		for _, p := range rd.protocols {
-			named = append(named, p.name)
-		}
-		if err := rd.askInterfaces(ctx, part.talker); err != nil {
-			all = append(all, routers.Finding{Severity: routers.Failing, Subject: subject, Text: err.Error()})
-			continue
-		}
-		off, found := examineMethod(ctx, part, version, rd, o, n, checkup(ctx, part.talker, version))
-		all = append(all, found...)
-		all = append(all, examineReading(rd, o, n, subject, part.prefixes, off)...)
+		all, named = append(all, found...), append(named, protocols...)
 	}
 	if len(named) > 0 {
 		all = append(all, missingPeers(o.Peers, named)...)
@@ -47,6 +30,40 @@ func (d daemons) examine(ctx context.Context, o Options, n *names, ps []netip.Pr
 		all = append(all, undelivered(ctx, ps)...)
 	}
 	return all
+}
+
+// examinePart does so for one BIRD, and names its protocols.
+func examinePart(ctx context.Context, part part, o Options, n *names) (all []routers.Finding, named []string) {
+	version, all := access(ctx, part.talker)
+	if version == (ctl.Version{}) {
+		return append(all, filesOfNobody(o, part.prefixes)...), nil
+	}
+	subject := "bird " + version.String()
+	rd, err := look(ctx, part.talker, o, part.prefixes)
+	if err == nil {
+		err = rd.askInterfaces(ctx, part.talker)
+	}
+	if err != nil {
+		return append(all, routers.Finding{Severity: routers.Failing, Subject: subject, Text: err.Error()}), nil
+	}
+	for _, p := range rd.protocols {
+		named = append(named, p.name)
+	}
+	off, found := examineMethod(ctx, part, version, rd, o, n, checkup(ctx, part.talker, version))
+	all = append(all, found...)
+	return append(all, examineReading(rd, o, n, subject, part.prefixes, off)...), named
+}
+
+// ofSix says that findings are of the bird6 of BIRD 1.6, which may have protocols by the same names.
+func ofSix(found []routers.Finding) {
+	for i, f := range found {
+		switch rest, ok := strings.CutPrefix(f.Subject, "bird"); {
+		case ok && (rest == "" || rest[0] == ' '):
+			found[i].Subject = "bird6" + rest
+		case strings.HasPrefix(f.Subject, "protocol "):
+			found[i].Subject += " of bird6"
+		}
+	}
 }
 
 // nobody is a pattern that no protocol's name fits. BIRD answers it with NoProtocolMatches where changes are
@@ -119,15 +136,22 @@ func examineReading(rd reading, o Options, n *names, subject string, ps []netip.
 	return all
 }
 
-// stubs says whether an OSPF protocol takes prefixes from an interface, which no filter has to let pass.
+// stubs says whether an OSPF protocol may take prefixes from an interface, which no filter has to let pass. On which
+// interfaces it would run is not told while they have no address.
 func (rd reading) stubs(p protocol, o Options, ps []netip.Prefix) bool {
 	if p.kind != kindOSPF {
 		return false
 	}
-	if o.Method == MethodAddress && slices.Contains(rd.interfaces[p.name], o.Interface) {
-		return true
+	for _, q := range ps {
+		if _, ok := p.carrying(q); !ok {
+			continue
+		}
+		direct, _, runs := rd.takes(o.Interface, q)
+		if isStub(rd.databases[p.name].own[q]) || o.Method == MethodAddress && (runs || !direct) {
+			return true
+		}
 	}
-	return slices.ContainsFunc(ps, func(q netip.Prefix) bool { return isStub(rd.databases[p.name].own[q]) })
+	return false
 }
 
 // examinePeer says what keeps any prefix from going through a peer, or from going away. Stubs need no filter.

@@ -8,6 +8,7 @@ import (
 
 	"vouch/routers"
 	"vouch/routers/bird/ctl"
+	"vouch/routers/rtnl"
 )
 
 // askInterfaces asks on which interfaces each OSPF protocol runs.
@@ -22,46 +23,50 @@ func (rd *reading) askInterfaces(ctx context.Context, t talker) error {
 	return put(ctx, t, qs)
 }
 
-// takers names the protocols that take a prefix from the address of an interface: direct ones, whose interfaces
-// BIRD does not tell, and those of OSPF that run there.
-func (rd reading) takers(iface string, p netip.Prefix) (direct, ospf []string) {
+// takes says whether a direct protocol, whose interfaces BIRD does not tell, or an OSPF protocol is there for the
+// family of a prefix, and whether one of OSPF runs on the interface. While that has no address of the family, or
+// with OSPFv3 no link-local one, none does (seen with 1.6.8, 2.0.7, 2.0.12, 2.17.6 and 3.1.8).
+func (rd reading) takes(iface string, p netip.Prefix) (direct, ospf, runs bool) {
 	for _, q := range rd.protocols {
-		if _, ok := q.carrying(p); !ok || q.state != "up" {
-			continue
-		}
-		switch {
-		case q.kind == kindDirect:
-			direct = append(direct, q.name)
-		case q.kind == kindOSPF && slices.Contains(rd.interfaces[q.name], iface):
-			ospf = append(ospf, q.name)
+		if _, ok := q.carrying(p); ok && q.state == "up" {
+			direct = direct || q.kind == kindDirect
+			ospf = ospf || q.kind == kindOSPF
+			runs = runs || q.kind == kindOSPF && slices.Contains(rd.interfaces[q.name], iface)
 		}
 	}
-	return direct, ospf
+	return direct, ospf, runs
 }
 
 // examineAddress says that nothing would take the prefixes from the interface, or that nothing has.
-func (rd reading) examineAddress(ctx context.Context, v ctl.Version, o Options, ps []netip.Prefix,
-	kernel func(context.Context, string, []netip.Prefix) ([]routers.Observation, error)) []routers.Finding {
+func (rd reading) examineAddress(ctx context.Context, v ctl.Version, o Options, ps []netip.Prefix) []routers.Finding {
+	addresses, err := rtnl.Addresses(ctx)
+	if err != nil {
+		return nil
+	}
+	on := func(is func(netip.Prefix) bool) bool {
+		return slices.ContainsFunc(addresses, func(a rtnl.Address) bool { return a.Interface == o.Interface && is(a.Prefix) })
+	}
 	var all []routers.Finding
 	for _, v4 := range []bool{true, false} {
 		i := slices.IndexFunc(ps, func(p netip.Prefix) bool { return p.Addr().Is4() == v4 })
 		if i < 0 {
 			continue
 		}
-		if direct, ospf := rd.takers(o.Interface, ps[i]); len(direct)+len(ospf) == 0 {
+		direct, ospf, runs := rd.takes(o.Interface, ps[i])
+		linked := v4 || on(func(p netip.Prefix) bool { return p.Addr().Is6() && p.Addr().IsLinkLocalUnicast() })
+		if !direct && !runs && (!ospf || !linked) {
 			all = append(all, routers.Finding{Severity: routers.Failing, Subject: "bird " + v.String(),
-				Text:   fmt.Sprintf("nothing in it takes %s addresses of %s: there is no direct protocol that is up, and no OSPF protocol runs on that interface", family(ps[i]), o.Interface),
+				Text:   fmt.Sprintf("nothing in it takes %s addresses of %s: there is no direct protocol that is up, and no OSPF protocol that could run on that interface", family(ps[i]), o.Interface),
 				WayOut: wayToTake(o.Interface, ps[i], v)})
 		}
 	}
-	os, err := kernel(ctx, o.Interface, ps)
-	if err != nil || len(all) > 0 {
+	if len(all) > 0 {
 		return all
 	}
-	for _, k := range os {
-		if s := rd.sight(k.Prefix); k.Stage == routers.Selected && len(s.own)+len(s.lsas) == 0 && s.unread() == "" {
-			all = append(all, routers.Finding{Severity: routers.Failing, Subject: k.Prefix.String(),
-				Text: "is on " + o.Interface + ", and bird has no route of it", WayOut: wayToTake(o.Interface, k.Prefix, v)})
+	for _, p := range ps {
+		if s := rd.sight(p); on(func(a netip.Prefix) bool { return a == p }) && len(s.own)+len(s.lsas) == 0 && s.unread() == "" {
+			all = append(all, routers.Finding{Severity: routers.Failing, Subject: p.String(),
+				Text: "is on " + o.Interface + ", and bird has no route of it", WayOut: wayToTake(o.Interface, p, v)})
 		}
 	}
 	return all

@@ -131,8 +131,8 @@ func (s inForce) examineSymbols(f file, ps []netip.Prefix) []routers.Finding {
 			found.WayOut = "take the definition out of bird.conf, or set symbol to another name"
 		case in && (!u.worse || e.Worse != ""):
 			found.Severity = routers.Failing
-			found.Text = fmt.Sprintf("is not known to bird, and is what %s ought to go by: %s has %s, so that bird will refuse what vouch writes", few(u.texts()), f.path, nameIn(e, u))
-			found.WayOut = fmt.Sprintf("set symbol back to what makes %s; to change it, drain the service, change it here and in bird.conf, restart vouch and resume", nameIn(e, u))
+			found.Text = fmt.Sprintf("is not known to bird, and is what %s ought to go by: %s has %s", few(u.texts()), f.path, nameIn(e, u))
+			found.WayOut = fmt.Sprintf("start vouch, which writes both into the file, then write %s in bird.conf in place of %s", u.name, nameIn(e, u))
 		default:
 			continue // it comes with the first change
 		}

@@ -13,6 +13,16 @@ import (
 	"vouch/routers/lab"
 )
 
+// servingPair is a pair whose node has the addresses.
+func servingPair(t *testing.T, r lab.Release, kind string) *pair {
+	t.Helper()
+	p := openPair(t, r, kind)
+	for _, q := range both {
+		fatal(t, p.node.Address(t.Context(), "add", q.String(), "lo"))
+	}
+	return p
+}
+
 // examined is what the pair's driver finds, in the node.
 func (p *pair) examined(t *testing.T) []routers.Finding {
 	t.Helper()
@@ -77,7 +87,7 @@ func TestExamineWaysInHealth(t *testing.T) {
 		for _, kind := range []string{MethodProtocol, StyleSwitch, StyleRoutes, StyleList, StyleFunction} {
 			t.Run(fmt.Sprint(r, "/", kind), func(t *testing.T) {
 				t.Parallel()
-				p := openPair(t, r, kind)
+				p := servingPair(t, r, kind)
 				for _, want := range []routers.Want{routers.Withdrawn, routers.Announced} {
 					p.settle(t, want)
 					p.settled(t)
@@ -101,7 +111,7 @@ func TestExamineIncludeFile(t *testing.T) {
 	for _, r := range lab.BIRDs {
 		t.Run(fmt.Sprint(r), func(t *testing.T) {
 			t.Parallel()
-			p := openPair(t, r, StyleSwitch)
+			p := servingPair(t, r, StyleSwitch)
 			p.settled(t)
 			path, version := p.options.Include, "bird "
 			text, err := os.ReadFile(path)
@@ -144,7 +154,7 @@ func TestExamineSymbols(t *testing.T) {
 	for _, r := range lab.BIRDs {
 		t.Run(fmt.Sprint(r), func(t *testing.T) {
 			t.Parallel()
-			p := openPair(t, r, StyleSwitch)
+			p := servingPair(t, r, StyleSwitch)
 			p.settled(t)
 			p.router.SetLabels(map[netip.Prefix]routers.Label{four: {Service: "dns", Symbol: "OTHER"}, six: {Service: "dns", Symbol: "OTHER"}})
 			p.finds(t, routers.Failing, "OTHER", "is not known to bird, and is what 10.53.53.53/32")
@@ -172,7 +182,7 @@ func TestExamineNotIncluded(t *testing.T) {
 		for _, kind := range []string{StyleSwitch, StyleRoutes, StyleList, StyleFunction} {
 			t.Run(fmt.Sprint(r, "/", kind), func(t *testing.T) {
 				t.Parallel()
-				p := openPair(t, r, kind)
+				p := servingPair(t, r, kind)
 				for i, b := range p.birds {
 					fatal(t, b.WriteConfig(sceneConfig(strings.NewReplacer("F4", "", "F6", "").Replace(pairNode), r, []string{"4", "6"}[i])))
 					fatal(t, b.Configure(t.Context()))
@@ -191,7 +201,7 @@ func TestExamineNotIncluded(t *testing.T) {
 
 // With a list or a function the route has to stay.
 func TestExamineRouteIsDown(t *testing.T) {
-	p := openPair(t, lab.BIRDHost, StyleList)
+	p := servingPair(t, lab.BIRDHost, StyleList)
 	p.rewrite(t, "protocol static anycast4 {", "protocol static anycast4 { disabled;", true)
 	p.finds(t, routers.Warning, four.String(), "its route is in protocol anycast4, which is down")
 }
@@ -212,7 +222,7 @@ func TestExamineProtocols(t *testing.T) {
 	for _, r := range lab.BIRDs {
 		t.Run(fmt.Sprint(r), func(t *testing.T) {
 			t.Parallel()
-			p := openPair(t, r, MethodProtocol)
+			p := servingPair(t, r, MethodProtocol)
 			p.settled(t)
 			label := func(symbol string) {
 				p.router.SetLabels(map[netip.Prefix]routers.Label{four: {Service: "dns", Symbol: symbol}})

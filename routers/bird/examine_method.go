@@ -9,7 +9,6 @@ import (
 
 	"vouch/routers"
 	"vouch/routers/bird/ctl"
-	"vouch/routers/rtnl"
 )
 
 // examineMethod says what is wrong between one BIRD's configuration and the method, which has part's
@@ -25,7 +24,7 @@ func examineMethod(ctx context.Context, part part, v ctl.Version, rd reading, o 
 	case MethodInclude:
 		return examineInclude(ctx, part, v, rd, newInclude(o, daemons{}, n), c)
 	default:
-		found = rd.examineAddress(ctx, v, o, part.prefixes, rtnl.ObserveAddresses)
+		found = rd.examineAddress(ctx, v, o, part.prefixes)
 	}
 	found = append(found, grip{options: o, names: n}.examine(rd, part.prefixes)...)
 	return nil, append(found, c.examine("bird "+v.String())...)

@@ -151,19 +151,19 @@ func (p protocol) routes(ctx context.Context, t talker) (map[netip.Prefix]bool, 
 	return held, nil
 }
 
-// resting gives for each prefix of the part a static protocol that has it and is down.
-func resting(ctx context.Context, part part) (map[netip.Prefix]string, error) {
+// resting gives for each prefix the static protocols that have it and are down.
+func resting(ctx context.Context, part part) (map[netip.Prefix][]string, error) {
 	protocols, err := readProtocols(ctx, part)
 	if err != nil {
 		return nil, err
 	}
-	by := map[netip.Prefix]string{}
+	by := map[netip.Prefix][]string{}
 	var qs []question
 	for _, p := range protocols {
 		if p.kind == kindStatic && p.state == "down" {
 			qs = append(qs, question{"show static " + quoted(p.name), func(r ctl.Reply) {
 				for q := range parseStatic(r) {
-					by[q] = p.name
+					by[q] = append(by[q], p.name)
 				}
 			}})
 		}

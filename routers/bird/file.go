@@ -40,8 +40,7 @@ func (b byInclude) format(v ctl.Version) include.Format {
 }
 
 // observe reads the peers and tables, from BIRD the values that the file defines as they are in force, and
-// whether the file says the same for when BIRD reads it next. Where no BIRD runs, and it could not start for
-// want of the file, that is made: it is the one thing that observe does.
+// whether the file says the same for when BIRD reads it next.
 func (b byInclude) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
 	sights, err := b.daemons.observe(ctx, b.options, ps)
 	values := map[netip.Prefix]value{}
@@ -78,8 +77,8 @@ func (b byInclude) rests(ctx context.Context, parts []part, sights map[netip.Pre
 		}
 		down, _ := resting(ctx, part) // what it does not tell is not said
 		for _, p := range part.prefixes {
-			if i, ok := lacking[p]; ok && down[p] != "" {
-				os[i].Detail = values[p].lets() + ", but " + b.memo.resting(down[p])
+			if i, ok := lacking[p]; ok && len(down[p]) > 0 {
+				os[i].Detail = values[p].name + " lets it be announced, but " + b.memo.resting(down[p], values[p].name)
 			}
 		}
 	}

@@ -35,9 +35,6 @@ func (b byInclude) kept(ctx context.Context, parts []part, values map[netip.Pref
 	for _, part := range parts {
 		v, err := part.version(ctx)
 		if err != nil {
-			if notRunning(err) {
-				b.stock(part.prefixes)
-			}
 			continue
 		}
 		path, err := b.path(v, part.prefixes[0].Addr().Is4())
@@ -64,6 +61,7 @@ func (b byInclude) keeps(s shelf, o *routers.Observation, v value) {
 	case s.foreign():
 		o.Detail = join(o.Detail, s.path+" was not written by vouch, and is left alone: nothing can be changed by it")
 	case !s.usable():
+		o.Detail = join(o.Detail, s.path+" is no file that vouch can keep")
 	case s.none:
 		broken = s.path + " is not there"
 	case !in:

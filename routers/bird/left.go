@@ -85,7 +85,7 @@ func (n *names) remains(ctx context.Context, parts []part, bound map[netip.Prefi
 	if len(bound) == 0 {
 		return
 	}
-	down := map[netip.Prefix]string{}
+	down := map[netip.Prefix][]string{}
 	var errs []error
 	for _, part := range parts {
 		some, err := resting(ctx, part)
@@ -95,20 +95,20 @@ func (n *names) remains(ctx context.Context, parts []part, bound map[netip.Prefi
 	err := routers.Join(errs...)
 	for i, o := range os {
 		if q, ok := bound[o.Prefix]; ok {
-			os[i] = n.remain(o, q, down[o.Prefix], err)
+			os[i] = n.remain(o, q, len(down[o.Prefix]) > 0, err)
 		}
 	}
 }
 
-// remain judges one that goes by the symbol of q. down is the protocol that has it though it is down.
-func (n *names) remain(o routers.Observation, q netip.Prefix, down string, err error) routers.Observation {
+// remain judges one that goes by the symbol of q. With down there is a protocol that has it and is down.
+func (n *names) remain(o routers.Observation, q netip.Prefix, down bool, err error) routers.Observation {
 	switch {
 	case o.Stage == routers.Unknown:
 		return o
 	case o.Stage == routers.Absent && err != nil:
 		o.Stage, o.Detail = routers.Unknown, err.Error()
 		return o
-	case o.Stage == routers.Absent && down == "":
+	case o.Stage == routers.Absent && !down:
 		return o
 	case o.Stage == routers.Absent:
 		o.Stage = routers.Configured

@@ -44,14 +44,16 @@ func (m *memo) mended() {
 	m.why = nil
 }
 
-// resting says of a protocol that is down, though the file lets it be up, by whom and why.
-func (m *memo) resting(protocol string) string {
+// resting says of protocols that are down, though a definition lets their prefix pass, by whom and why.
+func (m *memo) resting(protocols []string, definition string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if why := m.why[protocol]; why != nil {
-		return "protocol " + protocol + " was disabled at run time by vouch, as the file could not be put in force (" + why.Error() + ")"
+	for _, p := range protocols {
+		if why := m.why[p]; why != nil {
+			return "protocol " + p + " was disabled at run time by vouch, as the file could not be put in force (" + why.Error() + ")"
+		}
 	}
-	return "protocol " + protocol + ", which has its route, is disabled at run time"
+	return few(protocols) + " with its route is down: disabled at run time, or by something else than " + definition
 }
 
 // A shelf is an include file as it was last read.

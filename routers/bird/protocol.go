@@ -72,7 +72,7 @@ func (b byProtocol) change(ctx context.Context, part part, cs []routers.Change) 
 	missing := false
 	for i, r := range replies {
 		errs = append(errs, unknownProtocol(r, commands[i]))
-		missing = missing || r.Has(ctl.NoProtocolMatches, ctl.ParseError)
+		missing = missing || isUnknown(r)
 	}
 	if missing {
 		errs = append(errs, b.instead(ctx, part, withdrawsOf(cs)))
@@ -158,10 +158,15 @@ func (b byProtocol) commands(cs []routers.Change) []string {
 	return commands
 }
 
+// isUnknown tells whether BIRD has no protocol of that name.
+func isUnknown(r ctl.Reply) bool {
+	return r.Has(ctl.NoProtocolMatches, ctl.ParseError, ctl.WrongSymbol)
+}
+
 // unknownProtocol makes an error of a reply that is none of the four good ones.
 func unknownProtocol(r ctl.Reply, command string) error {
 	if err := r.Refused(command); err != nil {
-		if r.Has(ctl.NoProtocolMatches, ctl.ParseError) {
+		if isUnknown(r) {
 			return routers.Errorf(err, "%w: bird has no such protocol; name it with symbol in the service or in [router]", err)
 		}
 		return err

@@ -26,6 +26,7 @@ type Router struct {
 }
 
 var (
+	_ routers.Preparer = (*Router)(nil)
 	_ routers.Watcher  = (*Router)(nil)
 	_ routers.Labeled  = (*Router)(nil)
 	_ routers.Examiner = (*Router)(nil)
@@ -61,6 +62,15 @@ func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 		err = fmt.Errorf("bird: %w", err)
 	}
 	return os, err
+}
+
+// Prepare makes the include file where no BIRD runs, as one does not start without it, with everything off that
+// is not in it. Its errors are of class routers.ErrRefused.
+func (r *Router) Prepare(ctx context.Context, ps []netip.Prefix) error {
+	if b, ok := r.method.(byInclude); ok {
+		return b.prepare(ctx, ps)
+	}
+	return nil
 }
 
 // Apply asks for the changes: method include writes all of them at once, the others withdraw first.

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -293,10 +294,14 @@ func firstOf[T any](o *orElse, ask func(talker) (T, error)) (T, error) {
 		return got, err
 	}
 	got, err2 := ask(o.second)
-	if err2 != nil {
-		return got, fmt.Errorf("%w; %w", err, err2)
+	const same = "Unable to connect to server control socket" // birdc's own words
+	switch {
+	case err2 == nil:
+		return got, nil
+	case strings.Contains(err2.Error(), same):
+		return got, err
 	}
-	return got, nil
+	return got, fmt.Errorf("%w; %w", err, err2)
 }
 
 func (o *orElse) read(ctx context.Context, commands ...string) ([]ctl.Reply, error) {

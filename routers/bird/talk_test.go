@@ -140,6 +140,10 @@ func TestTalkOrElse(t *testing.T) {
 	if !errors.Is(err, os.ErrNotExist) || !errors.Is(err, why) {
 		t.Errorf("both failed: %v", err)
 	}
+	same := errors.New("birdc: Unable to connect to server control socket (/x): No such file or directory")
+	if _, err := (&orElse{&saying{err: os.ErrNotExist}, &saying{err: same}}).version(t.Context()); err == nil || strings.Contains(err.Error(), "birdc") {
+		t.Errorf("one cause is told twice: %v", err)
+	}
 }
 
 func TestTalkPlace(t *testing.T) {

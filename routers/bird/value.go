@@ -34,9 +34,6 @@ func (v value) want() routers.Want {
 	return routers.Withdrawn
 }
 
-// lets says that BIRD was told to let it pass.
-func (v value) lets() string { return v.name + " lets it be announced" }
-
 // values asks one BIRD for the definitions of its prefixes, each once.
 func (b byInclude) values(ctx context.Context, part part, values map[netip.Prefix]value) error {
 	if b.options.Style == StyleRoutes || len(part.prefixes) == 0 {

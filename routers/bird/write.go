@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"time"
 
 	"vouch/routers"
 	"vouch/routers/bird/ctl"
@@ -49,10 +50,15 @@ func (b byInclude) enforce(ctx context.Context, part part, v ctl.Version, cs []r
 	if len(cs) == 0 {
 		return nil
 	}
-	err := b.put(ctx, part, v, cs)
 	withdraws := withdrawsOf(cs)
+	putting, cancel := ctx, func() {}
+	if len(withdraws) > 0 {
+		putting, cancel = leavingTime(ctx)
+	}
+	defer cancel()
+	err := b.put(putting, part, v, cs)
 	if errors.Is(err, routers.ErrRefused) && len(withdraws) > 0 && len(withdraws) < len(cs) {
-		alone := b.put(ctx, part, v, withdraws)
+		alone := b.put(putting, part, v, withdraws)
 		if alone == nil {
 			return err
 		}
@@ -63,6 +69,16 @@ func (b byInclude) enforce(ctx context.Context, part part, v ctl.Version, cs []r
 		return nil
 	}
 	return routers.Join(err, b.fallBack(ctx, part, withdraws, err))
+}
+
+// leavingTime bounds what may wait for a reconfiguration of somebody's that does not end: a quarter of the time
+// stays to withdraw without it.
+func leavingTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(end)*3/4)
 }
 
 // put writes the file, has BIRD check it, and put it in force.
@@ -79,8 +95,8 @@ func (b byInclude) put(ctx context.Context, part part, v ctl.Version, cs []route
 	if err != nil {
 		return err
 	}
-	o := offer{path: path, old: old, there: old, calm: es.lowered(cs).render(b.format(v))}
-	es.change(cs)
+	o := offer{path: path, old: old, there: old, calm: es.lowered(b.options.Style, cs).render(b.format(v))}
+	es.change(b.options.Style, cs)
 	if err := o.make(ctx, part, b.texts(es, v, cs)); err != nil {
 		return o.refused(ctx, part, err)
 	}

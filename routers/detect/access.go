@@ -16,6 +16,7 @@ type User struct {
 	UID  uint32
 	GIDs []uint32
 	Any  bool // no file is closed to it (CAP_DAC_OVERRIDE)
+	Net  bool // it may change addresses and routes (CAP_NET_ADMIN)
 }
 
 // A Barrier is what a user lacks to connect to a socket, or to replace a file: a right on the thing itself or on
@@ -94,11 +95,13 @@ func FileBarriers(path string, u User) []Barrier {
 	return barrier(barrier(found, dirs[last], u, pass|write), path, u, read)
 }
 
-// Passage is the way out of barriers: the groups to join, and what no group gives.
+// Passage is the way out of barriers: the groups to join, and what no group gives. Nobody is told to join root's.
 func Passage(bs []Barrier, u User) string {
-	var groups, closed []string
+	var groups, closed, roots []string
 	for _, b := range bs {
 		switch {
+		case b.Member && b.Group == rootGroup:
+			roots = append(roots, b.Path)
 		case b.Member && !slices.Contains(groups, b.Group):
 			groups = append(groups, b.Group)
 		case !b.Member:
@@ -109,8 +112,14 @@ func Passage(bs []Barrier, u User) string {
 	if len(groups) > 0 {
 		ways = append(ways, fmt.Sprintf("usermod -aG %s %s, and restart vouch", strings.Join(groups, ","), u.Name))
 	}
+	if len(roots) > 0 {
+		ways = append(ways, "give "+strings.Join(roots, " and ")+" a group that "+u.Name+" is in, other than "+rootGroup+" (chgrp)")
+	}
 	if len(closed) > 0 {
 		ways = append(ways, "open "+strings.Join(closed, " and ")+" to the group (chmod)")
 	}
 	return strings.Join(ways, "; ")
 }
+
+// rootGroup is the one of root, whose files must not be opened for the sake of one socket.
+const rootGroup = "root"

@@ -56,7 +56,11 @@ func TestBarriers(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	who := User{Name: "vouch", UID: 4242, GIDs: []uint32{4242}}
-	group := groupName(uint32(os.Getgid()))
+	gid := os.Getgid()
+	if gid == 0 {
+		gid = 4343
+	}
+	group := groupName(uint32(gid))
 	for _, c := range []struct {
 		outer, dir, socket fs.FileMode
 		closed             int
@@ -70,7 +74,7 @@ func TestBarriers(t *testing.T) {
 		{0o700, 0o755, 0o666, 1, "open " + dir + " to the group (chmod)"},
 	} {
 		for p, m := range map[string]fs.FileMode{path: c.socket, inner: c.dir, dir: c.outer} {
-			if err := os.Chmod(p, m); err != nil {
+			if err := errors.Join(os.Chown(p, -1, gid), os.Chmod(p, m)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -83,12 +87,25 @@ func TestBarriers(t *testing.T) {
 				t.Errorf("%s does not name the group", b)
 			}
 		}
-		if bs := Barriers(path, User{UID: 4242, GIDs: []uint32{uint32(os.Getgid())}}); c.way != "" && !strings.Contains(c.way, "open") && len(bs) > 0 {
+		if bs := Barriers(path, User{UID: 4242, GIDs: []uint32{uint32(gid)}}); c.way != "" && !strings.Contains(c.way, "open") && len(bs) > 0 {
 			t.Errorf("a member is kept out: %v", bs)
 		}
 		if bs := Barriers(path, User{UID: 4242, Any: true}); len(bs) > 0 {
 			t.Errorf("one whom no file is closed to is kept out: %v", bs)
 		}
+	}
+}
+
+// Nobody is told to join root's group.
+func TestPassageByRoot(t *testing.T) {
+	bs := []Barrier{{Path: "/run/frr", Group: "frr", Member: true}, {Path: "/run/frr/zebra.vty", Group: "root", Member: true}}
+	want := "usermod -aG frr vouch, and restart vouch; give /run/frr/zebra.vty a group that vouch is in, other than root (chgrp)"
+	if got := Passage(bs, User{Name: "vouch"}); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	s := Socket{Group: "root", perm: 0o660}
+	if got := s.joining(); strings.Contains(got, "root") {
+		t.Error(got)
 	}
 }
 

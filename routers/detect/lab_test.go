@@ -278,6 +278,30 @@ func TestGoesAndComes(t *testing.T) {
 	h.drives("another version", r, "bird "+version(t, b3.Release()))
 }
 
+// With two daemons and none chosen what is to be withdrawn is taken off the interface all the same.
+func TestWithdrawsBesideTwo(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, lab.BIRDHost)
+	h.frr(lab.FRRHost, "ospfd")
+	h.bird(lab.BIRDHost)
+	for _, p := range []netip.Prefix{v4, v6} {
+		must(t, h.node.Address(within(t), "add", p.String(), "lo"))
+	}
+	r := New(h.options)
+	var err error
+	_ = h.node.Do(func() error {
+		err = r.Apply(within(t), []routers.Change{{Prefix: v4, Want: routers.Withdrawn}, {Prefix: v6, Want: routers.Announced}})
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "more than one") {
+		t.Errorf("%v", err)
+	}
+	out, err := h.node.Run(within(t), "ip", "-o", "address", "show", "dev", "lo")
+	if must(t, err); strings.Contains(out, v4.String()) || !strings.Contains(out, v6.String()) {
+		t.Errorf("left on lo: %s", out)
+	}
+}
+
 // Who may not connect is told which group to join, and whether somebody listens is known to him too.
 func TestDenied(t *testing.T) {
 	if dir := os.Getenv("DETECT_TEST_DIR"); dir != "" {

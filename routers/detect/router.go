@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,7 @@ type Router struct {
 	labels   map[netip.Prefix]routers.Label // also of what is named no more
 	managed  map[netip.Prefix]routers.Label // as they were last set
 	chosen   *choice
+	beside   []string      // the daemons that run too
 	doubtful bool          // the last reading failed for want of the daemon
 	changed  chan struct{} // closed when another driver was made
 }
@@ -50,6 +52,7 @@ type choice struct {
 
 var (
 	_ routers.Router   = (*Router)(nil)
+	_ routers.Preparer = (*Router)(nil)
 	_ routers.Watcher  = (*Router)(nil)
 	_ routers.Labeled  = (*Router)(nil)
 	_ routers.Examiner = (*Router)(nil)
@@ -63,9 +66,6 @@ func New(o Options) *Router {
 // Observe reads what the daemon's driver reads.
 func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
 	c, err := r.current(ctx)
-	if err != nil && len(r.rows) == 1 {
-		_ = r.prepare(func(only routers.Router) error { _, err := only.Observe(ctx, ps); return err })
-	}
 	if err != nil {
 		return unknown(ps, err), err
 	}
@@ -74,22 +74,51 @@ func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 	return os, err
 }
 
-// Apply asks the daemon's driver for the changes.
-func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
-	c, err := r.current(ctx)
-	if err != nil && len(r.rows) == 1 {
-		return routers.Join(err, r.prepare(func(only routers.Router) error { return only.Apply(ctx, cs) }))
+// Prepare is the driver's, also where none is chosen and only one can be.
+func (r *Router) Prepare(ctx context.Context, ps []netip.Prefix) error {
+	make := func(router routers.Router) error {
+		if p, ok := router.(routers.Preparer); ok {
+			return p.Prepare(ctx, ps)
+		}
+		return nil
 	}
-	if err != nil {
-		return err
+	r.mu.Lock()
+	c := r.chosen
+	r.mu.Unlock()
+	switch {
+	case c != nil:
+		return make(c.router)
+	case len(r.rows) == 1:
+		return r.prepare(r.rows[0], make)
 	}
-	return c.router.Apply(ctx, cs)
+	return nil
 }
 
-// prepare asks the only daemon that can come, though it is away: its driver may have something to do before
-// it can start, such as to make the file that BIRD includes.
-func (r *Router) prepare(ask func(routers.Router) error) (err error) {
-	router := r.rows[0].open(r.options, Found{})
+// Apply asks the daemon's driver for the changes. Where none is chosen withdraws are made all the same: see prepare.
+func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
+	c, err := r.current(ctx)
+	if err == nil {
+		return c.router.Apply(ctx, cs)
+	}
+	if len(r.rows) > 1 {
+		cs = slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool { return c.Want != routers.Withdrawn })
+	}
+	if len(cs) == 0 {
+		return err
+	}
+	errs := []error{err}
+	for _, w := range r.rows {
+		errs = append(errs, r.prepare(w, func(w routers.Router) error { return w.Apply(ctx, cs) }))
+	}
+	return routers.Join(errs...)
+}
+
+// prepare asks a daemon that is not driven. The only one that can come may be away: its driver may have something to
+// do before it can start, such as to make the file that BIRD includes. Where there is a choice between several, it is
+// between daemons that take a prefix from an interface: that it is taken away there withdraws it from whichever of
+// them an earlier run was driving.
+func (r *Router) prepare(w row, ask func(routers.Router) error) (err error) {
+	router := w.open(r.options, Found{})
 	defer func() { err = routers.Join(err, router.Close()) }()
 	r.mu.Lock()
 	r.tellLabels(router)
@@ -103,10 +132,28 @@ func (r *Router) Examine(ctx context.Context, ps []netip.Prefix) []routers.Findi
 	if err != nil {
 		return []routers.Finding{{Severity: routers.Failing, Subject: "router", Text: err.Error()}}
 	}
+	var all []routers.Finding
 	if e, ok := c.router.(routers.Examiner); ok {
-		return e.Examine(ctx, ps)
+		all = e.Examine(ctx, ps)
 	}
-	return nil
+	for _, w := range r.others(c) {
+		if f := w.look(ctx, r.options, readListening()); f.Running {
+			all = append(all, Beside(c.row.name, f))
+		}
+	}
+	return all
+}
+
+// Beside warns that another daemon runs beside the one that is driven.
+func Beside(driven string, other Found) routers.Finding {
+	return routers.Finding{Severity: routers.Warning, Subject: "auto",
+		Text:   fmt.Sprintf("%s is driven, and %s runs too (%s): started anew, vouch would choose neither", driven, other.Name(), other.By),
+		WayOut: fmt.Sprintf("set daemon = %q in [router], or stop %s", driven, other.Daemon)}
+}
+
+// others gives the rows that might have been chosen in place of c.
+func (r *Router) others(c *choice) []row {
+	return slices.DeleteFunc(slices.Clone(r.rows), func(o row) bool { return o.name == c.row.name })
 }
 
 // SetLabels hands the labels on, also to the driver of a daemon that is found later.
@@ -200,7 +247,7 @@ func (r *Router) Close() error {
 }
 
 // String says what is driven and how it was found, such as "frr 8.4.4 (address on lo, ospf), found by
-// /run/frr/zebra.vty".
+// /run/frr/zebra.vty", and which other daemon runs too.
 func (r *Router) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,7 +259,11 @@ func (r *Router) String() string {
 	if !ok {
 		how = c.router.String()
 	}
-	return fmt.Sprintf("%s %s, found by %s", c.found.Name(), how, c.found.By)
+	text := fmt.Sprintf("%s %s, found by %s", c.found.Name(), how, c.found.By)
+	if len(r.beside) > 0 {
+		text += "; " + strings.Join(r.beside, " and ") + " runs too"
+	}
+	return text
 }
 
 // Chosen gives what is driven, and false while that is nothing.
@@ -243,6 +294,7 @@ func (r *Router) current(ctx context.Context) (*choice, error) {
 	if c == nil {
 		return r.choose(ctx, r.rows)
 	}
+	r.lookBeside(c)
 	if n := r.renew(ctx, c); n != nil {
 		return n, nil
 	}
@@ -256,11 +308,33 @@ func (r *Router) current(ctx context.Context) (*choice, error) {
 	if time.Since(r.gone) < takeover {
 		return c, nil
 	}
-	others := slices.DeleteFunc(slices.Clone(r.rows), func(o row) bool { return o.name == c.row.name })
-	if n, err := r.choose(ctx, others); err == nil {
+	if n, err := r.choose(ctx, r.others(c)); err == nil {
 		return n, nil
 	}
 	return c, nil
+}
+
+// lookBeside notes which other daemons listen. It connects to none.
+func (r *Router) lookBeside(c *choice) {
+	var heard listening
+	var names []string
+	for _, w := range r.others(c) {
+		for _, path := range w.sockets(r.options) {
+			if _, err := os.Lstat(path); err != nil {
+				continue
+			}
+			if heard == nil {
+				heard = readListening()
+			}
+			if heard.on(path) {
+				names = append(names, w.name)
+				break
+			}
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.beside = names
 }
 
 // choose looks for one of the daemons and drives it.
@@ -302,7 +376,7 @@ func (r *Router) drive(w row, found Found, files []fileID) *choice {
 	if r.chosen != nil {
 		_ = r.chosen.router.Close()
 	}
-	r.chosen, r.doubtful = c, false
+	r.chosen, r.doubtful, r.beside = c, false, nil
 	r.tellLabels(c.router)
 	close(r.changed)
 	r.changed = make(chan struct{})

@@ -29,6 +29,7 @@ type stand struct {
 	named  map[netip.Prefix]routers.Label // as they were last set
 	closed int
 	opened int
+	asked  []routers.Change
 	wakes  chan func() // of each Watch that began
 }
 
@@ -86,10 +87,16 @@ func (s *stand) Observe(_ context.Context, ps []netip.Prefix) ([]routers.Observa
 	return os, s.fails
 }
 
-func (s *stand) Apply(context.Context, []routers.Change) error { return nil }
-func (s *stand) Goal() routers.Stage                           { return routers.Selected }
-func (s *stand) Close() error                                  { s.closed++; return nil }
-func (s *stand) String() string                                { return s.name + " (stand)" }
+func (s *stand) Apply(_ context.Context, cs []routers.Change) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, cs...)
+	return nil
+}
+
+func (s *stand) Goal() routers.Stage { return routers.Selected }
+func (s *stand) Close() error        { s.closed++; return nil }
+func (s *stand) String() string      { return s.name + " (stand)" }
 func (s *stand) Examine(context.Context, []netip.Prefix) []routers.Finding {
 	return []routers.Finding{{Subject: s.name}}
 }
@@ -207,6 +214,48 @@ func TestLooksAgain(t *testing.T) {
 	a.start(t)
 	if must(t, read(t, r)); r.String()[0] != 'b' || !r.gone.IsZero() {
 		t.Errorf("back again it drives %s", r)
+	}
+}
+
+// Another daemon that comes is told of at once, and what would become of the next start.
+func TestAnotherComes(t *testing.T) {
+	r, a, b := between(t)
+	a.start(t)
+	must(t, read(t, r))
+	must(t, read(t, r))
+	if alone := "a 1 (stand), found by " + a.path; r.String() != alone || len(r.Examine(within(t), nil)) != 1 {
+		t.Errorf("alone: %s, %+v", r, r.Examine(within(t), nil))
+	}
+	b.start(t)
+	must(t, read(t, r))
+	all := r.Examine(within(t), nil)
+	want := "a is driven, and b 1 runs too (" + b.path + "): started anew, vouch would choose neither"
+	if !strings.HasSuffix(r.String(), "; b runs too") || len(all) != 2 || all[1].Severity != routers.Warning || all[1].Text != want || a.opened != 1 {
+		t.Errorf("%s, %+v", r, all)
+	}
+	b.stop()
+	if must(t, read(t, r)); strings.Contains(r.String(), "too") {
+		t.Errorf("gone again: %s", r)
+	}
+}
+
+// What is to be withdrawn is so with none chosen, and nothing is announced.
+func TestWithdrawsWithNoneChosen(t *testing.T) {
+	r, a, b := between(t)
+	a.start(t)
+	b.start(t)
+	w := routers.Change{Prefix: v4, Want: routers.Withdrawn}
+	err := r.Apply(within(t), []routers.Change{w, {Prefix: v6, Want: routers.Announced}})
+	if !errors.Is(err, routers.ErrUnavailable) || !strings.Contains(err.Error(), "more than one") {
+		t.Errorf("%v", err)
+	}
+	for _, s := range []*stand{a, b} {
+		if len(s.asked) != 1 || s.asked[0] != w {
+			t.Errorf("%s was asked for %v", s.name, s.asked)
+		}
+	}
+	if _ = r.Apply(within(t), []routers.Change{{Prefix: v6, Want: routers.Announced}}); len(a.asked)+len(b.asked) != 2 {
+		t.Error("something is announced by none chosen")
 	}
 }
 

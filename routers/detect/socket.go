@@ -106,7 +106,7 @@ func cause(err error) string {
 
 // joining is the way to be let in.
 func (s Socket) joining() string {
-	if s.Group == "" || s.perm&0o060 != 0o060 {
+	if s.Group == "" || s.Group == rootGroup || s.perm&0o060 != 0o060 {
 		return "let the user that vouch runs as write to it, and enter the directories above it"
 	}
 	return "add the user that vouch runs as to group " + s.Group + " (usermod -aG " + s.Group + " USER), and restart vouch"

@@ -62,10 +62,8 @@ func TestLabNetwork(t *testing.T) {
 			b.await(routers.Absent, ps...)
 			b.apply(withdraw(ps...)...) // not there: no error
 			b.apply(announce(ps...)...)
-			os := b.await(routers.Configured, ps...)
-			if !strings.Contains(os[0].Detail, "import-check") {
-				t.Errorf("detail %q", os[0].Detail)
-			}
+			b.await(routers.Configured, ps...)
+			b.awaitDetail("import-check", ps[0])
 			for _, p := range ps {
 				check(t, b.node.Address(t.Context(), "add", p.String(), "lo"))
 			}

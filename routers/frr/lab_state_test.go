@@ -94,7 +94,7 @@ func TestLabPeers(t *testing.T) {
 			})
 		}
 		configure("ip prefix-list NONE deny any", "router bgp 65001", "address-family ipv4 unicast", "neighbor 10.0.1.1 prefix-list NONE out")
-		peer(routers.Selected, "an outbound filter")
+		peer(routers.Selected, "established, but not sent: prefix-list NONE, or not yet")
 		configure("router bgp 65001", "address-family ipv4 unicast", "no neighbor 10.0.1.1 prefix-list NONE out")
 		peer(routers.Advertised, "")
 		configure("router bgp 65001", "neighbor 10.0.1.1 shutdown")

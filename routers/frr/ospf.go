@@ -53,6 +53,7 @@ type lsdb struct {
 	early     int                   // by how many seconds the daemon may call an LSA older than it is
 	neighbors []string              // routers with which there is a full adjacency
 	behind    []string              // those of them that have not acknowledged everything
+	apart     []string              // and perhaps not even the LSA that holds the node's own networks
 	full      map[string]int        // those of them all: since when in seconds, where that is known
 }
 
@@ -159,16 +160,16 @@ func (db lsdb) peers() []routers.Peer {
 }
 
 // joins is for how many seconds after an adjacency has become full what this node originates counts as a part
-// of its coming about.
-const joins = 15
+// of its coming about. An LSA that the neighbour drops is acknowledged 12 s after at worst (8.4.4, 10.3).
+const joins = 20
 
-// joining tells whether a neighbour has not acknowledged everything since the adjacency became full. An LSA
-// made while that came about takes the place of one that said there is no adjacency, so that without it nobody
-// has a route to this node; and the neighbour drops it when it had that other one for less than a second, to
-// be sent it again after 5 or 10 s (8.4.4, 10.3). Of LSAs made later the one before is still of use.
+// joining tells whether a neighbour has not acknowledged what this node said when the adjacency became full.
+// That takes the place of an LSA by which there is no adjacency, so that without it nobody has a route to this
+// node; and the neighbour drops it when it had that other one for less than a second, to be sent it again
+// after 5 or 10 s (8.4.4, 10.3). Of LSAs made later the one before is still of use.
 func (db lsdb) joining(neighbor string) bool {
 	full, known := db.full[neighbor]
-	return db.alone || known && slices.Contains(db.behind, neighbor) && db.age >= 0 && db.age <= full+1+db.early && db.age+joins >= full
+	return db.alone || known && full <= joins && slices.Contains(db.apart, neighbor) && db.age >= 0 && db.age <= full+1+db.early
 }
 
 // patient is the age in seconds from which an LSA ought to have been acknowledged: a neighbour may take
@@ -280,6 +281,7 @@ func parseOSPF(router, external, neighbor string) (lsdb, error) {
 		}
 	}
 	db.alone = db.linked && !attached
+	youngest := db.age
 	for _, l := range slices.Concat(e.Externals, e.External10) {
 		a, err := netip.ParseAddr(l.ID)
 		switch p := netip.PrefixFrom(a, int(l.Mask)); {
@@ -288,10 +290,14 @@ func parseOSPF(router, external, neighbor string) (lsdb, error) {
 			db.flushed[p.Masked()] = true
 		default:
 			db.hold(p.Masked(), entry{externalLSA, l.Cost, l.Age})
+			youngest = min(youngest, l.Age)
 		}
 	}
 	if err := db.readNeighbors(neighbor); err != nil {
 		return lsdb{}, err
+	}
+	if youngest == db.age { // else what is not acknowledged may be an external LSA
+		db.apart = db.behind
 	}
 	if len(db.neighbors) > 0 && !db.linked {
 		return lsdb{}, unknownShape("a full neighbour, but no router-LSA that has links")

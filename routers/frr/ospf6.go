@@ -70,16 +70,20 @@ func parseOSPF6(intra, external, neighbor string) (lsdb, error) {
 // is none, nothing is known of it.
 func (db *lsdb) readPending(text string) {
 	var all map[string]struct {
-		State          string `json:"neighborState"`
-		Unacknowledged int    `json:"reTransListCount"`
+		State string   `json:"neighborState"`
+		LSAs  []string `json:"reTransListLsa"` // such as [Intra-Prefix Id:0.0.0.0 Adv:10.0.1.2]
 	}
 	if decode(text, &all) != nil {
 		return
 	}
 	for key, n := range all {
 		id, _, _ := strings.Cut(key, "%")
-		if n.State == "Full" && n.Unacknowledged > 0 && slices.Contains(db.neighbors, id) {
-			db.adjacent(id, -1, true)
+		if n.State != "Full" || len(n.LSAs) == 0 || !slices.Contains(db.neighbors, id) {
+			continue
+		}
+		db.adjacent(id, -1, true)
+		if slices.ContainsFunc(n.LSAs, func(l string) bool { return strings.HasPrefix(l, "[Router ") || strings.HasPrefix(l, "[Intra-Prefix ") }) {
+			db.apart = append(db.apart, id)
 		}
 	}
 	slices.Sort(db.behind)

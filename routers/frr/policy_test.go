@@ -65,6 +65,7 @@ ip prefix-list NONE seq 5 deny any
 ip prefix-list RANGE seq 5 deny 10.53.53.0/24 ge 25 le 31
 ip prefix-list RANGE seq 10 permit 10.53.53.0/24 ge 25
 ip prefix-list PLAIN seq 5 permit 10.53.53.0/24
+ip prefix-list V6 seq 5 permit any
 ipv6 prefix-list V6 seq 5 permit any
 bgp as-path access-list EMPTY seq 5 permit ^$
 bgp as-path access-list CORE seq 5 permit _65000_

@@ -2,6 +2,7 @@ package frr
 
 import (
 	"net/netip"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -50,6 +51,38 @@ func TestJoining(t *testing.T) {
 	}
 }
 
+// A full neighbour and a router-LSA that still leads to nobody: it is of no use to anybody yet.
+func TestAlone(t *testing.T) {
+	for _, release := range releasesOf {
+		r := recording(t, release+"/ospfd-stub", release+"/zebra-address").edit("ospfd", "router self", func(text string) string {
+			return strings.ReplaceAll(text, "another Router (point-to-point)", "Stub Network")
+		})
+		if os, err := r.router(Options{}).with(on(p4)).Observe(t.Context(), []netip.Prefix{p4}); err != nil || os[0].Stage != routers.Selected {
+			t.Errorf("%s: %v, %+v", release, err, os)
+		}
+	}
+}
+
+// What is not acknowledged may be an external LSA, of which the others know nothing.
+func TestExternalNotAcknowledged(t *testing.T) {
+	for _, release := range releasesOf {
+		r := recording(t, release+"/ospfd-joining", release+"/ospf6d-joining", release+"/zebra-address").
+			edit("ospf6d", "detail json", func(text string) string { // only one of another kind is left
+				return strings.NewReplacer("[Router ", "[AS-External ", "[Intra-Prefix ", "[AS-External ").Replace(text)
+			})
+		r.replies["ospfd"]["show ip ospf database external self-originate json"] = load(t, release+"/ospfd-external")["show ip ospf database external self-originate json"]
+		r.edit("ospfd", "external", func(text string) string { return lsaAge.ReplaceAllString(text, `"lsaAge":0`) })
+		os, err := r.router(Options{}).with(on(p4, p6)).Observe(t.Context(), []netip.Prefix{p4, p6})
+		for _, o := range os {
+			if err != nil || o.Stage != routers.Advertised {
+				t.Errorf("%s: %v, %+v", release, err, o)
+			}
+		}
+	}
+}
+
+var lsaAge = regexp.MustCompile(`"lsaAge": *[0-9]+`)
+
 // Which neighbours cannot be said to have the LSA, by its age and that of the adjacency.
 func TestJoiningAges(t *testing.T) {
 	const id = "10.0.0.1"
@@ -57,16 +90,17 @@ func TestJoiningAges(t *testing.T) {
 		db   lsdb
 		want bool
 	}{
-		"just now":                           {lsdb{age: 0, full: map[string]int{id: 0}, behind: []string{id}}, true},
+		"just now":                           {lsdb{age: 0, full: map[string]int{id: 0}, apart: []string{id}}, true},
 		"acknowledged":                       {lsdb{age: 0, full: map[string]int{id: 0}}, false},
-		"not for a minute":                   {lsdb{age: 60, full: map[string]int{id: 61}, behind: []string{id}}, true},
-		"a later change":                     {lsdb{age: 3, full: map[string]int{id: 60}, behind: []string{id}}, false},
-		"older than the adjacency":           {lsdb{age: 90, full: map[string]int{id: 60}, behind: []string{id}}, false},
-		"another's":                          {lsdb{age: 0, full: map[string]int{id: 0}, behind: []string{"10.0.0.9"}}, false},
-		"no LSA":                             {lsdb{age: -1, full: map[string]int{id: 0}, behind: []string{id}}, false},
-		"since when is not known":            {lsdb{age: 0, behind: []string{id}}, false},
+		"something else is not":              {lsdb{age: 0, full: map[string]int{id: 0}, behind: []string{id}}, false},
+		"not for ten seconds":                {lsdb{age: 10, full: map[string]int{id: 11}, apart: []string{id}}, true},
+		"a later change":                     {lsdb{age: 3, full: map[string]int{id: 60}, apart: []string{id}}, false},
+		"older than the adjacency":           {lsdb{age: 90, full: map[string]int{id: 6}, apart: []string{id}}, false},
+		"another's":                          {lsdb{age: 0, full: map[string]int{id: 0}, apart: []string{"10.0.0.9"}}, false},
+		"no LSA":                             {lsdb{age: -1, full: map[string]int{id: 0}, apart: []string{id}}, false},
+		"since when is not known":            {lsdb{age: 0, apart: []string{id}}, false},
 		"a router-LSA without the adjacency": {lsdb{age: 30, full: map[string]int{id: 60}, alone: true}, true},
-		"called a second older":              {lsdb{age: 2, early: 1, full: map[string]int{id: 0}, behind: []string{id}}, true},
+		"called a second older":              {lsdb{age: 2, early: 1, full: map[string]int{id: 0}, apart: []string{id}}, true},
 	} {
 		if got := c.db.joining(id); got != c.want {
 			t.Errorf("%s: %v", name, got)
@@ -78,6 +112,7 @@ func TestJoiningAges(t *testing.T) {
 func TestOneOfTwoJoins(t *testing.T) {
 	db := lsdb{held: map[netip.Prefix]entry{p4: {stubLink, 0, 1}}, age: 1}
 	db.adjacent("10.0.0.1", 1, true)
+	db.apart = db.behind
 	db.adjacent("10.0.0.2", 500, false)
 	s := db.sight(p4)
 	if s.stage != routers.Advertised || s.peers[0].Stage != routers.Selected || s.peers[1].Stage != routers.Advertised {

@@ -22,9 +22,10 @@ import (
 // DoctorOptions are what "vouch doctor" knows when it begins.
 type DoctorOptions struct {
 	ConfigPath string
-	Config     *config.Config // nil: there is no valid one
-	Problem    error          // why not
-	AgentPID   int            // of the running agent; 0: none answers
+	Config     *config.Config  // nil: there is no valid one
+	Problem    error           // why not
+	Agent      *state.Snapshot // of the running agent; nil: none answers
+	AgentError error           // why not
 }
 
 // A DoctorReport is what was found on this host.
@@ -52,15 +53,24 @@ func (r *DoctorRouter) Says(detail string) bool {
 	return r != nil && detail != "" && strings.Contains(r.Error, state.Clean(detail))
 }
 
-// DropEcho leaves out the finding that only tells the router's error, where another one tells its cause: a daemon's
-// own, or one of a socket that the error names.
+// DropEcho leaves out the findings that only tell the router's error, where another one tells its cause: a daemon's
+// own, or one of a socket that the error names. Of two that tell it of the same daemon the first stays.
 func (r *DoctorReport) DropEcho() {
-	told := slices.ContainsFunc(r.Findings, func(f routers.Finding) bool {
-		return f.Severity == routers.Failing && f.Subject != subjectRouter && (r.Router.Says(f.Text) || path.IsAbs(f.Subject) && r.Router.Says(f.Subject))
-	})
-	if told {
-		r.Findings = slices.DeleteFunc(r.Findings, func(f routers.Finding) bool { return f.Subject == subjectRouter && r.Router.Says(f.Text) })
+	causes := map[string]bool{}
+	told := false
+	for _, f := range r.Findings {
+		if f.Severity == routers.Failing && f.Subject != subjectRouter {
+			told = told || r.Router.Says(f.Text) || path.IsAbs(f.Subject) && r.Router.Says(f.Subject)
+		}
 	}
+	r.Findings = slices.DeleteFunc(r.Findings, func(f routers.Finding) bool {
+		if f.Severity != routers.Failing {
+			return false
+		}
+		echo := r.Router.Says(f.Text) && (f.Subject == subjectRouter && told || causes[f.Subject])
+		causes[f.Subject] = true
+		return echo
+	})
 }
 
 const subjectRouter = "router"
@@ -127,7 +137,7 @@ const agentTime = time.Second
 func (a *app) doctor(cmd *cobra.Command, asJSON bool) error {
 	o := DoctorOptions{ConfigPath: a.config}
 	o.Config, o.Problem = config.Load(a.config)
-	o.AgentPID = a.agentPID(cmd.Context())
+	o.Agent, o.AgentError = a.runningAgent(cmd.Context())
 	report := a.deps.Doctor(cmd.Context(), o)
 	if err := cmd.Context().Err(); err != nil {
 		return &exitError{ExitUnhealthy, errors.New("interrupted")}
@@ -146,15 +156,11 @@ func (a *app) doctor(cmd *cobra.Command, asJSON bool) error {
 	return nil
 }
 
-// agentPID asks the running agent, if there is one.
-func (a *app) agentPID(ctx context.Context) int {
+// runningAgent asks the agent, if there is one, what it knows.
+func (a *app) runningAgent(ctx context.Context) (*state.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, agentTime)
 	defer cancel()
-	snap, err := a.client().Status(ctx)
-	if err != nil {
-		return 0
-	}
-	return snap.PID
+	return a.client().Status(ctx)
 }
 
 // doctorText prints what is here, what is driven, the prefixes, and then the findings.

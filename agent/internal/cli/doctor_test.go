@@ -127,6 +127,17 @@ func TestDoctorOrder(t *testing.T) {
 	}
 }
 
+// What is told of a daemon that does not run is not told again by its driver.
+func TestDoctorTellsADaemonOnce(t *testing.T) {
+	r := inDark()
+	again := routers.Finding{Severity: routers.Failing, Subject: "bird", Text: "/run/bird/bird.ctl: no such socket"}
+	r.Router.Error = "bird: " + again.Text
+	r.Findings = []routers.Finding{{Severity: routers.Failing, Subject: "bird", Text: "does not run"}, again, {Severity: routers.Failing, Subject: "bird", Text: "is restricted"}}
+	if r.DropEcho(); len(r.Findings) != 2 || r.Findings[1].Text != "is restricted" {
+		t.Errorf("%+v", r.Findings)
+	}
+}
+
 // The router's error is not told beside its cause.
 func TestDoctorTellsACauseOnce(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -62,7 +62,11 @@ func testDeps() Deps {
 			if o.Config == nil {
 				text = o.Problem.Error()
 			}
-			fmt.Printf("file %s %s agent %d\n", o.ConfigPath, text, o.AgentPID)
+			pid := 0
+			if o.Agent != nil {
+				pid = o.Agent.PID
+			}
+			fmt.Printf("file %s %s agent %d\n", o.ConfigPath, text, pid)
 			return r
 		},
 	}

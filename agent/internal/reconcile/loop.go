@@ -223,6 +223,9 @@ func (l *Loop) read(ctx context.Context) bool {
 		do: func(ctx context.Context) (err error) {
 			defer func() { goal, name = l.router.Goal(), l.router.String() }() // which a reading may have found out
 			have, err = l.router.Observe(ctx, slices.Clone(ps))
+			if p, ok := l.router.(routers.Preparer); ok && err != nil {
+				err = routers.Join(err, p.Prepare(ctx, slices.Clone(ps)))
+			}
 			return err
 		}})
 	if broken || ctx.Err() != nil {

@@ -58,6 +58,7 @@ const (
 	NoProtocolMatches   = 8003
 	AccessDenied        = 8007
 	ParseError          = 9001
+	WrongSymbol         = 9002 // 1.6: a name that is none of a protocol
 	firstRefusal        = 8000
 )
 

@@ -1,0 +1,66 @@
+package bird
+
+import (
+	"net/netip"
+	"testing"
+
+	"vouch/routers"
+	"vouch/routers/bird/include"
+)
+
+// What is asked of one prefix is asked of all that go by its number, but for what has left; in sets each has its
+// own.
+func TestChangeOfOne(t *testing.T) {
+	third := netip.MustParsePrefix("10.53.53.54/32")
+	labels := map[netip.Prefix]routers.Label{four: {Service: "dns"}, six: {Service: "dns"}, third: {Service: "left"}}
+	for _, c := range []struct {
+		style     string
+		was, want routers.Want
+		six       routers.Want
+	}{
+		{StyleSwitch, routers.Announced, routers.Withdrawn, routers.Withdrawn},
+		{StyleSwitch, routers.Withdrawn, routers.Announced, routers.Announced},
+		{StyleSwitch, routers.Announced, routers.Degraded, routers.Degraded},
+		{StyleList, routers.Announced, routers.Withdrawn, routers.Announced},
+		{StyleRoutes, routers.Withdrawn, routers.Announced, routers.Withdrawn},
+	} {
+		n := labelled(Options{Method: MethodInclude, Style: c.style}, labels)
+		n.set(map[netip.Prefix]routers.Label{four: labels[four], six: labels[six]})
+		es := entries{}
+		for p := range labels {
+			es.add(n, p)
+			es.want(p, c.was)
+		}
+		es.name(n, netip.Prefix{})
+		es.change(c.style, []routers.Change{{Prefix: four, Want: c.want}})
+		if es[four].Want != c.want || es[six].Want != c.six || es[third].Want != routers.Withdrawn || es[third].Standing != include.Left {
+			t.Errorf("%s, %s of %s: %+v", c.style, c.want, c.was, es)
+		}
+	}
+}
+
+// Of what was asked for only that stays by which less is announced.
+func TestLowered(t *testing.T) {
+	third := netip.MustParsePrefix("10.53.53.54/32")
+	n := labelled(Options{Method: MethodInclude, Style: StyleList}, map[netip.Prefix]routers.Label{four: {Service: "a"}, six: {Service: "b"}, third: {Service: "c"}})
+	es := entries{}
+	es.name(n, netip.Prefix{})
+	es.want(six, routers.Announced)
+	es.want(third, routers.Announced)
+	low := es.lowered(StyleList, []routers.Change{{Prefix: four, Want: routers.Announced}, {Prefix: six, Want: routers.Degraded}, {Prefix: third, Want: routers.Withdrawn}})
+	if low[four].Want != routers.Withdrawn || low[six].Want != routers.Degraded || low[third].Want != routers.Withdrawn || es[third].Want != routers.Announced {
+		t.Errorf("%+v of %+v", low, es)
+	}
+}
+
+// Names that a prefix went by stay, each once, and what it goes by now is none of them.
+func TestRename(t *testing.T) {
+	e := entry{}
+	e.rename("A", "")
+	for _, s := range []string{"B", "C", "B"} {
+		e.rename(s, "")
+	}
+	if e.Symbol != "B" || len(e.former) != 2 || e.former[0].Symbol != "A" || e.former[1].Symbol != "C" {
+		t.Errorf("%+v", e)
+	}
+}
