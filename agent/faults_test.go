@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"vouch/agent/internal/health"
 	"vouch/agent/internal/state"
@@ -141,6 +142,11 @@ func zebraAlone(t *testing.T, s *sidecar) {
 }
 
 func secondInstance(t *testing.T, s *sidecar) {
+	// The adjacency is a second old: what is found and acknowledged settles first.
+	must(t, lab.Wait(t.Context(), "status to be content", 50*time.Millisecond, func() (bool, error) {
+		out, code := s.vouch("status")
+		return code == 0, errors.New(out)
+	}))
 	before := s.seq()
 	out, code := s.vouch("run")
 	if code != 1 || !strings.Contains(out, "another vouch") || strings.Count(strings.TrimSpace(out), "\n") > 0 {
@@ -157,8 +163,8 @@ func secondInstance(t *testing.T, s *sidecar) {
 	if es := s.events(before, ""); len(es) > 0 {
 		t.Errorf("the running one noticed: %+v", es)
 	}
-	if _, code := s.vouch("status"); code != 0 {
-		t.Errorf("status exits with %d after it", code)
+	if out, code := s.vouch("status"); code != 0 {
+		t.Errorf("status exits with %d after it, and says:\n%s", code, out)
 	}
 }
 
@@ -203,10 +209,16 @@ func killedCorrupt(t *testing.T, s *sidecar) {
 		t.Errorf("problems: %q", n.Problems)
 	}
 	for _, e := range s.events(0, state.KindStage) {
-		if e.Stage != routers.Advertised.String() {
+		if e.Stage != routers.Advertised.String() && !joining(e) {
 			t.Errorf("the announcement moved: %+v", e)
 		}
 	}
+}
+
+// joining tells of a first reading so soon after the adjacency came about that the node cannot say whether its
+// neighbour has what it announces. The lab is that young.
+func joining(e state.Event) bool {
+	return strings.Contains(e.Text, "when first read: stub link") && strings.HasSuffix(e.Text, "since the adjacency is there")
 }
 
 // diskFull fills the disk of the state file, and makes room again.

@@ -119,10 +119,10 @@ func (b *birdNode) start(t *testing.T, net *lab.Net, release lab.Release, dir st
 	}
 	b.file(t, routers.Withdrawn)
 	text := read(t, filepath.Join(dir, file))
-	if b.style != "" && !strings.Contains(text, `include "/etc/bird/vouch`) {
+	if b.style != "" && !strings.Contains(text, `include "/var/lib/vouch/vouch`) {
 		t.Fatalf("%s includes nothing", file)
 	}
-	text = regexp.MustCompile(`/etc/bird/vouch6?\.conf`).ReplaceAllString(text, b.includeFile())
+	text = regexp.MustCompile(`/var/lib/vouch/vouch6?\.conf`).ReplaceAllString(text, b.includeFile())
 	for v, p := range birdPrefixes { // a second route beside the service's own
 		text = strings.ReplaceAll(text, "\troute "+p+" blackhole;", "\troute "+p+" blackhole;\n\troute "+birdDecoys[v]+" blackhole;")
 	}

@@ -10,7 +10,7 @@ import (
 
 // journal looks at what the steps before have logged, and lets a check fail with what would break a log.
 func journal(s *site) {
-	stage := s.entry("VOUCH_KIND=stage")
+	stage := s.entry("VOUCH_KIND=stage", "VOUCH_STAGE=advertised")
 	for field, want := range map[string]string{"VOUCH_SERVICE": "resolver", "VOUCH_PREFIX": vip.String(), "VOUCH_STAGE": "advertised",
 		"SYSLOG_IDENTIFIER": "vouch", "PRIORITY": "6"} {
 		if stage[field] != want {

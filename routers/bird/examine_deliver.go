@@ -5,9 +5,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
-
 	"vouch/routers"
 	"vouch/routers/rtnl"
 )
@@ -25,7 +22,8 @@ func undelivered(ctx context.Context, ps []netip.Prefix) []routers.Finding {
 		if !p.IsSingleIP() || own {
 			continue
 		}
-		if text := astray(netlink.RouteGetWithOptions(p.Addr().AsSlice(), &netlink.RouteGetOptions{FIBMatch: true})); text != "" {
+		d, err := rtnl.DeliveryOf(ctx, p.Addr())
+		if text := astray[d]; text != "" && err == nil {
 			all = append(all, routers.Finding{Severity: routers.Warning, Subject: p.String(),
 				Text:   "is the address of no interface, and what comes for it " + text,
 				WayOut: "put it on an interface for good, such as by `ip addr add " + p.String() + " dev lo` and in the network's configuration"})
@@ -34,19 +32,5 @@ func undelivered(ctx context.Context, ps []netip.Prefix) []routers.Finding {
 	return all
 }
 
-// astray says what the kernel does with what comes for an address by the route that it has for it; nothing where a
-// route of its own, such as one to a container, takes it on.
-func astray(routes []netlink.Route, err error) string {
-	switch {
-	case err != nil || len(routes) == 0, slices.Contains([]int{unix.RTN_BLACKHOLE, unix.RTN_UNREACHABLE, unix.RTN_PROHIBIT, unix.RTN_THROW}, routes[0].Type):
-		return "is dropped here"
-	case routes[0].Type == unix.RTN_LOCAL:
-		return ""
-	}
-	if dst := routes[0].Dst; dst != nil {
-		if ones, _ := dst.Mask.Size(); ones > 0 {
-			return ""
-		}
-	}
-	return "is sent back by the default route"
-}
+// astray says what becomes of what comes for an address. A route of its own may lead to a container.
+var astray = map[rtnl.Delivery]string{rtnl.Dropped: "is dropped here", rtnl.ByDefault: "is sent back by the default route"}

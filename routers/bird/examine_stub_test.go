@@ -74,7 +74,7 @@ func (p *pair) stubs(t *testing.T) {
 	if o := p.observed(t)[1]; !strings.Contains(o.Detail, "OSPFv3 passes over an interface that has no link-local address") {
 		t.Errorf("the hint: %+v", o)
 	}
-	p.finds(t, routers.Failing, "bird ", "nothing in it takes IPv6 addresses of lo")
+	p.finds(t, routers.Failing, "bird", "nothing in it takes IPv6 addresses of lo")
 	fatal(t, p.node.Address(t.Context(), "add", "fe80::1/64", "lo"))
 	stage(1, routers.Advertised)
 	for _, o := range p.observed(t) {
@@ -96,7 +96,7 @@ func (p *pair) stubs(t *testing.T) {
 	p.findsNothing(t, "")
 	fatal(t, p.node.Address(t.Context(), "del", "fe80::1/64", "lo"))
 	sceneWait(t, "it to be told before the address is there", func() error {
-		if all := p.examined(t); !says(all, routers.Failing, "bird ", "nothing in it takes IPv6 addresses of lo") {
+		if all := p.examined(t); !says(all, routers.Failing, "bird", "nothing in it takes IPv6 addresses of lo") {
 			return fmt.Errorf("%s", findings(all))
 		}
 		return nil

@@ -41,7 +41,8 @@ func (s spy) read(ctx context.Context, commands ...string) ([]ctl.Reply, error) 
 }
 
 // TestRecord writes testdata/VERSION/ anew, with -update-recordings, from the scene in which every release
-// is seen to stand. testdata/2.0.8 is of Ubuntu 22.04's package, which was put in the place of bird207 for once.
+// is seen to stand. testdata/2.0.8 is of Ubuntu 22.04's package, which was put in the place
+// of bird207 for once, and testdata/3.3.2 of trixie-backports', in the place of bird3.
 func TestRecord(t *testing.T) {
 	if !*update {
 		t.Skip("only with -update-recordings")

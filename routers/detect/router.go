@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -142,18 +141,6 @@ func (r *Router) Examine(ctx context.Context, ps []netip.Prefix) []routers.Findi
 		}
 	}
 	return all
-}
-
-// Beside warns that another daemon runs beside the one that is driven.
-func Beside(driven string, other Found) routers.Finding {
-	return routers.Finding{Severity: routers.Warning, Subject: "auto",
-		Text:   fmt.Sprintf("%s is driven, and %s runs too (%s): started anew, vouch would choose neither", driven, other.Name(), other.By),
-		WayOut: fmt.Sprintf("set daemon = %q in [router], or stop %s", driven, other.Daemon)}
-}
-
-// others gives the rows that might have been chosen in place of c.
-func (r *Router) others(c *choice) []row {
-	return slices.DeleteFunc(slices.Clone(r.rows), func(o row) bool { return o.name == c.row.name })
 }
 
 // SetLabels hands the labels on, also to the driver of a daemon that is found later.
@@ -312,29 +299,6 @@ func (r *Router) current(ctx context.Context) (*choice, error) {
 		return n, nil
 	}
 	return c, nil
-}
-
-// lookBeside notes which other daemons listen. It connects to none.
-func (r *Router) lookBeside(c *choice) {
-	var heard listening
-	var names []string
-	for _, w := range r.others(c) {
-		for _, path := range w.sockets(r.options) {
-			if _, err := os.Lstat(path); err != nil {
-				continue
-			}
-			if heard == nil {
-				heard = readListening()
-			}
-			if heard.on(path) {
-				names = append(names, w.name)
-				break
-			}
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.beside = names
 }
 
 // choose looks for one of the daemons and drives it.

@@ -174,7 +174,7 @@ func New(o Options) *Router {
 }
 
 func newRouter(o Options, talk talker) *Router {
-	var table view = ospf{talk}.view
+	var table view = ospf{talk, &heard{}}.view
 	if o.Protocol == ProtocolBGP {
 		table = bgp{talk, o.MinPeers, bgpPath.own}.view
 	}

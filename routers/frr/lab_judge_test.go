@@ -190,7 +190,7 @@ func TestLabLaterChange(t *testing.T) {
 		b.apply(announce(l.Prefixes...)...)
 		b.await(routers.Advertised, l.Prefixes...)
 		b.until("long adjacent", lab.Service, nil, func(routers.Observation) bool {
-			db, err := ospf{b.r.talk}.read4(t.Context())
+			db, err := ospf{talk: b.r.talk}.read4(t.Context())
 			return err == nil && db.full["10.0.0.1"] > joins
 		})
 		check(t, l.CoreFRR.Signal("ospfd", syscall.SIGSTOP))

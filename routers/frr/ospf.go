@@ -8,12 +8,16 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"vouch/routers"
 )
 
 // ospf reads the link-state databases of ospfd (IPv4) and ospf6d (IPv6).
-type ospf struct{ talk talker }
+type ospf struct {
+	talk  talker
+	heard *heard
+}
 
 // maxAge is the age of an LSA that is being flushed: nobody counts it any more (RFC 2328, 14).
 const maxAge = 3600
@@ -55,6 +59,7 @@ type lsdb struct {
 	behind    []string              // those of them that have not acknowledged everything
 	apart     []string              // and perhaps not even the LSA that holds the node's own networks
 	full      map[string]int        // those of them all: since when in seconds, where that is known
+	settled   []string              // and which of them have acknowledged everything once since then
 }
 
 // view reads the databases of the families asked for, side by side: when one daemon hangs the other
@@ -86,6 +91,9 @@ func (o ospf) databases(ctx context.Context, ps []netip.Prefix) (v4, v6 lsdb, er
 		all = append(all, func() { v6, err6 = o.read6(ctx) })
 	}
 	abreast(all...)
+	now := time.Now()
+	o.heard.note("ospfd", &v4, now)
+	o.heard.note("ospf6d", &v6, now)
 	return v4, v6, err4, err6
 }
 
@@ -166,9 +174,12 @@ const joins = 20
 // joining tells whether a neighbour has not acknowledged what this node said when the adjacency became full.
 // That takes the place of an LSA by which there is no adjacency, so that without it nobody has a route to this
 // node; and the neighbour drops it when it had that other one for less than a second, to be sent it again
-// after 5 or 10 s (8.4.4, 10.3). Of LSAs made later the one before is still of use.
+// after 5 or 10 s (8.4.4, 10.3). Of LSAs made after an acknowledged one, that is still of use.
 func (db lsdb) joining(neighbor string) bool {
 	full, known := db.full[neighbor]
+	if slices.Contains(db.settled, neighbor) {
+		return false
+	}
 	return db.alone || known && full <= joins && slices.Contains(db.apart, neighbor) && db.age >= 0 && db.age <= full+1+db.early
 }
 

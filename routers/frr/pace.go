@@ -197,7 +197,7 @@ func (p *pacer) young(ctx context.Context, cs []routers.Change) []routers.Change
 	for i, c := range cs {
 		ps[i] = c.Prefix
 	}
-	v4, v6, err4, err6 := ospf{p.talk}.databases(ctx, ps)
+	v4, v6, err4, err6 := ospf{talk: p.talk}.databases(ctx, ps)
 	return slices.DeleteFunc(slices.Clone(cs), func(c routers.Change) bool {
 		if isIPv4(c.Prefix) {
 			return err4 != nil || !v4.fresh(c.Prefix)

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"vouch/routers"
 )
@@ -104,6 +105,36 @@ func TestJoiningAges(t *testing.T) {
 	} {
 		if got := c.db.joining(id); got != c.want {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A neighbour that has acknowledged everything once keeps what it has, whatever is changed later; another adjacency
+// with it begins anew.
+func TestHeardKeeps(t *testing.T) {
+	const id = "10.0.0.1"
+	now := time.Now()
+	var h heard
+	read := func(after int, db lsdb) lsdb {
+		h.note("ospfd", &db, now.Add(time.Duration(after)*time.Second))
+		return db
+	}
+	for _, step := range []struct {
+		name  string
+		after int
+		db    lsdb
+		want  bool
+	}{
+		{"nothing is made yet", 0, lsdb{age: 0, full: map[string]int{id: 0}}, false},
+		{"then it is", 1, lsdb{age: 0, full: map[string]int{id: 1}, behind: []string{id}, apart: []string{id}}, true},
+		{"acknowledged, but an older LSA", 2, lsdb{age: 9, full: map[string]int{id: 2}}, false},
+		{"it is outstanding still", 3, lsdb{age: 2, full: map[string]int{id: 3}, behind: []string{id}, apart: []string{id}}, true},
+		{"acknowledged", 5, lsdb{age: 4, full: map[string]int{id: 5}}, false},
+		{"a later change", 6, lsdb{age: 0, full: map[string]int{id: 6}, behind: []string{id}, apart: []string{id}}, false},
+		{"a new adjacency", 8, lsdb{age: 0, full: map[string]int{id: 1}, behind: []string{id}, apart: []string{id}}, true},
+	} {
+		if db := read(step.after, step.db); db.joining(id) != step.want {
+			t.Errorf("%s: joining %t", step.name, !step.want)
 		}
 	}
 }

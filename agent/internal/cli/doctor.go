@@ -114,7 +114,8 @@ and why, and whether the user that vouch runs as may speak to it. Then it asks t
 would keep the managed prefixes from being announced or withdrawn, or would announce them behind
 vouch's back, and how far each of them has come towards the peers.
 
-It may run beside the agent and changes nothing. Run it as root: others cannot see everything.
+It may run beside the agent, whose own problems and divergences it tells too, and changes nothing.
+Run it as root: others cannot see everything.
 Without a configuration it still tells which daemons are here.
 
 Findings are ordered by what they ask of you: fail (cannot work as it is), warn (works now, and

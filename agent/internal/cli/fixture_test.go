@@ -259,7 +259,7 @@ func hung(now time.Time) *state.Snapshot {
 	for i := range s.Services[0].Prefixes {
 		p := &s.Services[0].Prefixes[i]
 		p.Stage, p.Since, p.Diverged, p.Doing, p.Attempts = routers.Unknown, now.Add(-12*time.Second), now.Add(-12*time.Second), "withdrawing", 6
-		p.Error, p.Detail = "bird: write of /etc/bird/vouch.conf: "+why+"; "+why, why
+		p.Error, p.Detail = "bird: write of /var/lib/vouch/vouch.conf: "+why+"; "+why, why
 	}
 	v := s.Services[0]
 	v.Name, v.Prefixes = "web", slices.Clone(v.Prefixes[:1])
@@ -272,7 +272,7 @@ func hung(now time.Time) *state.Snapshot {
 func broken(now time.Time) *state.Snapshot {
 	s := down(now)
 	p := &s.Services[0].Prefixes[0]
-	p.Broken, p.Diverged, p.Doing, p.Detail = true, now.Add(-time.Second), "withdrawing", "/etc/bird/vouch.conf says RESOLVER_OFF = 0"
+	p.Broken, p.Diverged, p.Doing, p.Detail = true, now.Add(-time.Second), "withdrawing", "/var/lib/vouch/vouch.conf says RESOLVER_OFF = 0"
 	return s
 }
 

@@ -23,7 +23,7 @@ func keepApart(t *table, c *Config) {
 		case f.value == f.other:
 			t.refuse(f.key, "is "+f.otherKey+" as well", "name another file, or leave it out: only BIRD 1.6 needs a second one")
 		case what != "":
-			t.refuse(f.key, "is "+what, `name a file of its own, such as "/etc/bird/vouch.conf"`)
+			t.refuse(f.key, "is "+what, `name a file of its own, such as "/var/lib/vouch/vouch.conf"`)
 		}
 	}
 	if t.has("socket6") && t.good("socket", "socket6") && r.Socket == r.Socket6 {

@@ -92,7 +92,7 @@ func TestDiffSymbols(t *testing.T) {
 	const base = `
 [router]
 method = "include"
-include = "/etc/bird/vouch.conf"
+include = "/var/lib/vouch/vouch.conf"
 style = "STYLE"
 [service.a]
 prefixes = ["192.0.2.1/32", "2001:db8::1/128"]
@@ -126,7 +126,7 @@ type = "plain"
 			t.Errorf("%s: router %t, -want +got:\n%s", tt.name, got.Router, diff)
 		}
 	}
-	frr := strings.Replace(strings.Replace(base, "include", "network", 1), "include = \"/etc/bird/vouch.conf\"\nstyle = \"STYLE\"\n", "", 1)
+	frr := strings.Replace(strings.Replace(base, "include", "network", 1), "include = \"/var/lib/vouch/vouch.conf\"\nstyle = \"STYLE\"\n", "", 1)
 	if got := Diff(parseDouble(t, "vouch.toml", frr), parseDouble(t, "vouch.toml", renamed.Replace(frr))); got.Symbols != nil {
 		t.Errorf("with FRR: %v", got.Symbols)
 	}
@@ -135,7 +135,7 @@ type = "plain"
 // TestIncludeIsNotTheConfigurationItself: what BIRD includes would overwrite what vouch reads.
 func TestIncludeIsNotTheConfigurationItself(t *testing.T) {
 	const text = "[router]\nmethod = \"include\"\ninclude = \"/etc/vouch/a.toml\"\n[service.a]\nprefixes = [\"192.0.2.1/32\"]\n[service.a.check.up]\ntype = \"plain\"\n"
-	const want = `/etc/vouch/a.toml:3:1: router.include: is another file of vouch's as well (got "/etc/vouch/a.toml"), name a file of its own, such as "/etc/bird/vouch.conf"`
+	const want = `/etc/vouch/a.toml:3:1: router.include: is another file of vouch's as well (got "/etc/vouch/a.toml"), name a file of its own, such as "/var/lib/vouch/vouch.conf"`
 	if _, err := double.parse("/etc/vouch/a.toml", []byte(text)); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

@@ -89,7 +89,7 @@ func TestDefaults(t *testing.T) {
 // TestRouterDefaults: what follows from each choice, and that what has no effect is empty.
 func TestRouterDefaults(t *testing.T) {
 	const rest = "[service.a]\nprefixes = [\"192.0.2.53/32\"]\n[service.a.check.up]\ntype = \"plain\"\n[router]\n"
-	const birdFile = "daemon = \"bird\"\nmethod = \"include\"\ninclude = \"/etc/bird/vouch.conf\"\nstyle = \""
+	const birdFile = "daemon = \"bird\"\nmethod = \"include\"\ninclude = \"/var/lib/vouch/vouch.conf\"\nstyle = \""
 	times := Router{
 		Timeout: time.Second, Deadline: 3 * time.Second, VerifyInterval: 5 * time.Second,
 		RetryMin: 200 * time.Millisecond, RetryMax: 10 * time.Second,
@@ -108,7 +108,7 @@ func TestRouterDefaults(t *testing.T) {
 	}
 	include := func(style, symbol, symbol6 string) func(r *Router) {
 		return func(r *Router) {
-			r.Method, r.Interface, r.Style, r.Include = "include", "", style, "/etc/bird/vouch.conf"
+			r.Method, r.Interface, r.Style, r.Include = "include", "", style, "/var/lib/vouch/vouch.conf"
 			r.Symbol, r.Symbol6 = symbol, symbol6
 		}
 	}
@@ -131,7 +131,7 @@ func TestRouterDefaults(t *testing.T) {
 		{`method = "network"`, []func(*Router){frr, bgp("network"), func(r *Router) { r.Daemon = "auto" }}},
 		{`method = "static"`, []func(*Router){frr, bgp("static"), func(r *Router) { r.Daemon, r.Protocol = "auto", "" }}},
 		{`method = "protocol"`, []func(*Router){bird, protocol, func(r *Router) { r.Daemon = "auto" }}},
-		{"method = \"include\"\ninclude = \"/etc/bird/vouch.conf\"", []func(*Router){bird, include("switch", "{SERVICE}_OFF", "{SERVICE}_OFF"), func(r *Router) { r.Daemon = "auto" }}},
+		{"method = \"include\"\ninclude = \"/var/lib/vouch/vouch.conf\"", []func(*Router){bird, include("switch", "{SERVICE}_OFF", "{SERVICE}_OFF"), func(r *Router) { r.Daemon = "auto" }}},
 
 		{`daemon = "frr"`, []func(*Router){frr}},
 		{"daemon = \"frr\"\nmethod = \"network\"", []func(*Router){frr, bgp("network")}},

@@ -147,7 +147,7 @@ func routerDefaults(t *table, r *Router) {
 		setDefault(t, "min_peers", &r.MinPeers, 1)
 	}
 	if r.Method == methodInclude && !t.has("include") {
-		t.refuse("include", "is required with method include", `write include = "/etc/bird/vouch.conf", a file which BIRD's own configuration includes`)
+		t.refuse("include", "is required with method include", `write include = "/var/lib/vouch/vouch.conf", a file which BIRD's own configuration includes`)
 	}
 }
 

@@ -37,8 +37,10 @@ func TestPrepares(t *testing.T) {
 		r.f.do(func() { r.f.readErr = func() error { return errAway } })
 		r.loop.Wake()
 		r.until(time.Minute, "the failure to be told", func(rep Report) bool { return errors.Is(rep.ReadErr, p.err) })
-		if asked() == 0 || !slices.Equal(p.asked[0], []netip.Prefix{a}) {
-			t.Errorf("asked for %v", p.asked)
+		var first []netip.Prefix
+		p.do(func() { first = p.asked[0] })
+		if !slices.Contains(first, a) {
+			t.Errorf("asked for %v", first)
 		}
 	})
 }

@@ -107,6 +107,7 @@ type Client struct {
 	daemon  string // for people
 	in      *bufio.Reader
 	timeout time.Duration
+	times   time.Duration // that much of the timeout
 	waits   time.Duration // for the reply that is awaited
 	text    bytes.Buffer
 }
@@ -116,8 +117,12 @@ type Client struct {
 // socket does.
 func New(conn net.Conn, timeout time.Duration) *Client {
 	daemon := strings.TrimSuffix(filepath.Base(conn.RemoteAddr().String()), suffix)
-	return &Client{conn: conn, daemon: daemon, in: bufio.NewReaderSize(conn, 64<<10), timeout: timeout}
+	return &Client{conn: conn, daemon: daemon, in: bufio.NewReaderSize(conn, 64<<10), timeout: timeout, times: 1}
 }
+
+// Stretch gives the daemon that many times its time for each reply from now on: for a command that is more
+// work than others. 1 is as it was.
+func (c *Client) Stretch(times int) { c.times = time.Duration(times) }
 
 // Close ends the session.
 func (c *Client) Close() error { return c.conn.Close() }
@@ -177,8 +182,8 @@ func (c *Client) send(ctx context.Context, batch []byte) error {
 // read from it before is still of use.
 func (c *Client) extend(ctx context.Context) error {
 	now := time.Now()
-	_ = c.conn.SetDeadline(now.Add(c.timeout))
-	c.waits = c.timeout
+	c.waits = c.times * c.timeout
+	_ = c.conn.SetDeadline(now.Add(c.waits))
 	if end, ok := ctx.Deadline(); ok {
 		c.waits = min(c.waits, end.Sub(now))
 	}

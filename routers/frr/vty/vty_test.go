@@ -161,6 +161,28 @@ func TestTimeoutIsOfEachReply(t *testing.T) {
 	})
 }
 
+// A command that is more work may be given more time, and the next has no more than before.
+func TestStretch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, end := serve(t, time.Second, func(d net.Conn) {
+			for range 2 {
+				request(d, 1)
+				time.Sleep(3 * time.Second) // synctest's clock: this costs nothing
+				_, _ = io.WriteString(d, "\x00\x00\x00\x00")
+			}
+		})
+		c.Stretch(4)
+		if _, err := c.Do(t.Context(), "commit"); err != nil {
+			t.Error(err)
+		}
+		c.Stretch(1)
+		if _, err := c.Do(t.Context(), "end"); err == nil || err.Error() != "pipe does not answer within 1s (hung?)" {
+			t.Errorf("error %v", err)
+		}
+		end()
+	})
+}
+
 func TestContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
