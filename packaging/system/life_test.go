@@ -264,14 +264,13 @@ func upgradeBad(s *site) {
 
 func upgrade(s *site) {
 	since, pid := time.Now(), s.pid()
-	_, cursor, _ := strings.Cut(s.do("journalctl", "-n", "1", "--show-cursor", "-q", "-o", "cat"), "-- cursor: ")
 	_, err := s.apt("install", "/root/new.deb")
 	must(s.t, err)
 	if now := s.pid(); now == pid || now == "0" {
 		s.t.Errorf("after the upgrade the agent is pid %s, was %s", now, pid)
 	}
 	told := func(kind string) string {
-		return s.do("journalctl", "-u", "vouch", "-q", "--no-pager", "-o", "cat", "--after-cursor", cursor, "VOUCH_KIND="+kind)
+		return s.do("journalctl", "-u", "vouch", "-q", "--no-pager", "-o", "cat", "--since", fmt.Sprintf("@%.6f", float64(since.UnixMicro())/1e6), "VOUCH_KIND="+kind)
 	}
 	s.await("the new agent to be ready", func() (bool, error) { return told("ready") != "", nil })
 	starts := told("start")
