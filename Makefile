@@ -68,6 +68,10 @@ install: build man ## install the binary, its manual, the unit and its user (DES
 	install -D -m 0644 bin/vouch.1 $(DESTDIR)$(PREFIX)/share/man/man1/vouch.1
 	install -D -m 0644 bin/vouch.toml.5 $(DESTDIR)$(PREFIX)/share/man/man5/vouch.toml.5
 	install -D -m 0644 packaging/systemd/vouch.service $(DESTDIR)/etc/systemd/system/vouch.service
+	install -D -m 0644 packaging/systemd/vouch.catalog $(DESTDIR)$(PREFIX)/lib/systemd/catalog/vouch.catalog
+	install -d $(DESTDIR)/etc/vouch $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(BIN) completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/vouch
+	@[ -n '$(DESTDIR)' ] || journalctl --update-catalog || true
 	sed -i 's|/usr/bin/vouch|$(PREFIX)/bin/vouch|' $(DESTDIR)/etc/systemd/system/vouch.service
 	install -D -m 0644 packaging/deb/sysusers.conf $(DESTDIR)/etc/sysusers.d/vouch.conf
 	@[ -n '$(DESTDIR)' ] || systemd-sysusers vouch.conf
@@ -76,7 +80,9 @@ install: build man ## install the binary, its manual, the unit and its user (DES
 
 uninstall: ## remove what install installed; the configuration, the user and what is announced stay
 	rm -f $(DESTDIR)$(PREFIX)/bin/vouch $(DESTDIR)$(PREFIX)/share/man/man1/vouch.1 $(DESTDIR)$(PREFIX)/share/man/man5/vouch.toml.5
+	@[ -n '$(DESTDIR)' ] || [ ! -d /run/systemd/system ] || systemctl disable --now vouch || true
 	rm -f $(DESTDIR)/etc/systemd/system/vouch.service $(DESTDIR)/etc/sysusers.d/vouch.conf
+	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/catalog/vouch.catalog $(DESTDIR)$(PREFIX)/share/bash-completion/completions/vouch
 
 clean: ## remove what was built
 	rm -rf bin

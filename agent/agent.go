@@ -80,6 +80,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	noteStarted()
+	_ = replaced() // what an earlier stop did not take up
 	keeper := a.wire()
 	server := control.NewServer(control.Options{Path: a.cfg.Control.Socket, Group: a.cfg.Control.Group, AdminGroup: a.cfg.Control.AdminGroup,
 		Log: a.deps.Log}, orders{a.core})
@@ -204,7 +206,7 @@ func (a *Agent) serve(ctx, work context.Context, ready <-chan struct{}) {
 // back, or with an error when that takes too long.
 func (a *Agent) stop(work context.Context) error {
 	patience := max(applyPatience, a.cfg.Router.Timeout)
-	if a.core.beginStop() {
+	if a.core.beginStop(replaced()) {
 		patience = max(stopPatience, patience)
 	}
 	a.notify(a.deps.Notifier.Stopping)

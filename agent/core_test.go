@@ -229,7 +229,7 @@ func TestStopWithdrawsWhatItShould(t *testing.T) {
 		leaving.OnStop = "withdraw"
 		b := newBench(loadedUp(true, vip), leaving)
 		b.reads(routers.Advertised)
-		if !b.beginStop() {
+		if !b.beginStop(false) {
 			t.Fatal("nothing to withdraw")
 		}
 		b.wanted(t, vip, routers.Withdrawn)
@@ -251,6 +251,22 @@ func TestStopWithdrawsWhatItShould(t *testing.T) {
 	})
 }
 
+// An agent that is only replaced leaves what is announced to the next one.
+func TestReplacedKeeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leaving := resolver(vip)
+		leaving.OnStop = "withdraw"
+		b := newBench(loadedUp(true, vip), leaving)
+		b.reads(routers.Advertised)
+		b.round(nil)
+		b.round(nil)
+		if b.beginStop(true) {
+			t.Error("it withdraws")
+		}
+		b.wanted(t, vip, routers.Announced)
+	})
+}
+
 // A withdraw under way is seen through whatever on_stop says.
 func TestStopSeesAWithdrawThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -258,7 +274,7 @@ func TestStopSeesAWithdrawThrough(t *testing.T) {
 		b.reads(routers.Advertised)
 		b.round(errDown)
 		b.round(errDown)
-		if b.beginStop() {
+		if b.beginStop(false) {
 			t.Error(`it has on_stop = "keep"`)
 		}
 		if got := b.unfinished(); !slices.Equal(got, []netip.Prefix{vip}) {

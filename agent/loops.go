@@ -192,17 +192,20 @@ func (c *core) onTargets(name string, generation int, probes []checks.Probe) {
 }
 
 // beginStop starts the stop, and says whether there are services with on_stop = "withdraw": they are
-// withdrawn from now on.
-func (c *core) beginStop() (withdraws bool) {
+// withdrawn from now on, unless the agent is only replaced by another one.
+func (c *core) beginStop(replaced bool) (withdraws bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.head.Stopping = true
 	for _, s := range c.services {
-		s.stopping = !s.removed && s.cfg.OnStop == "withdraw"
+		s.stopping = !replaced && !s.removed && s.cfg.OnStop == "withdraw"
 		withdraws = withdraws || s.stopping
 	}
 	text := "vouch stops; what is announced stays"
-	if withdraws {
+	switch {
+	case replaced:
+		text = "vouch stops to be replaced by another one at once; what is announced stays"
+	case withdraws:
 		text = `vouch stops and withdraws the services with on_stop = "withdraw"`
 	}
 	c.event(state.Event{Level: "info", Kind: state.KindStop, Text: text})

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -104,9 +103,10 @@ func plainFields(s string) string {
 	return fieldName.ReplaceAllStringFunc(s, func(f string) string { return strings.ToUpper(f[len("@VOUCH_") : len(f)-1]) })
 }
 
-// literals gives the fields of every state.Event that the package makes, as source text, by kind.
-func literals() map[string][]map[string]string {
-	out := map[string][]map[string]string{}
+// literals gives the fields of every state.Event that the package makes, as source text, by kind; "func" is the
+// function that makes it. Beside them it gives all functions by name.
+func literals() (out map[string][]map[string]string, funcs map[string]string) {
+	out, funcs = map[string][]map[string]string{}, map[string]string{}
 	files, _ := filepath.Glob("*.go")
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
@@ -118,15 +118,23 @@ func literals() map[string][]map[string]string {
 		if err != nil {
 			panic(err)
 		}
+		text := func(n ast.Node) string {
+			return string(src[set.Position(n.Pos()).Offset:set.Position(n.End()).Offset])
+		}
+		function := ""
 		ast.Inspect(file, func(n ast.Node) bool {
+			if f, ok := n.(*ast.FuncDecl); ok {
+				function = text(f)
+				funcs[f.Name.Name] = function
+			}
 			lit, ok := n.(*ast.CompositeLit)
 			if !ok {
 				return true
 			}
-			fields := map[string]string{}
+			fields := map[string]string{"func": function}
 			for _, e := range lit.Elts {
 				if kv, ok := e.(*ast.KeyValueExpr); ok {
-					fields[fmt.Sprint(kv.Key)] = string(src[set.Position(kv.Value.Pos()).Offset:set.Position(kv.Value.End()).Offset])
+					fields[fmt.Sprint(kv.Key)] = text(kv.Value)
 				}
 			}
 			if kind, ok := strings.CutPrefix(fields["Kind"], "state.Kind"); ok {
@@ -135,21 +143,39 @@ func literals() map[string][]map[string]string {
 			return true
 		})
 	}
-	return out
+	return out, funcs
 }
 
-// levelsOf gives the levels at which each kind is told; a level that is computed may be any.
+var (
+	levelName = regexp.MustCompile(`"(info|warn|error)"`)
+	called    = regexp.MustCompile(`\b(\w+)\(`)
+	computed  = regexp.MustCompile(`\blevel\b[^\n]*:?= [^\n]*?\b(\w+)\(`)
+)
+
+// levelsOf gives the levels at which each kind is told. One that is computed is any of those that the function that
+// tells it names, or the function that computes it.
 func levelsOf() map[string][]string {
 	all := []string{"info", "warn", "error"}
 	out := map[string][]string{}
-	for kind, events := range literals() {
+	events, funcs := literals()
+	for kind, events := range events {
 		found := map[string]bool{}
+		add := func(text string) {
+			for _, m := range levelName.FindAllStringSubmatch(text, -1) {
+				found[m[1]] = true
+			}
+		}
 		for _, e := range events {
-			switch level := strings.Trim(e["Level"], `"`); {
-			case slices.Contains(all, level):
-				found[level] = true
-			default:
-				found["info"], found["warn"], found["error"] = true, true, true
+			if fixed := levelName.MatchString(e["Level"]) && !strings.Contains(e["func"], ".Level"); fixed {
+				add(e["Level"])
+				continue
+			}
+			add(e["func"])
+			for _, m := range called.FindAllStringSubmatch(e["Level"], -1) {
+				add(funcs[m[1]])
+			}
+			for _, m := range computed.FindAllStringSubmatch(e["func"], -1) {
+				add(funcs[m[1]])
 			}
 		}
 		for _, l := range all {
@@ -164,7 +190,7 @@ func levelsOf() map[string][]string {
 // Every kind that is told is explained, and what its explanation names is a field of every event of it:
 // the journal would show a bare @VOUCH_…@ otherwise.
 func TestReferenceNamesFieldsThatAreThere(t *testing.T) {
-	told := literals()
+	told, _ := literals()
 	for _, k := range state.Kinds() {
 		events := told[k.Name]
 		if len(events) == 0 {

@@ -19,6 +19,7 @@ func Commands(version string) cli.Deps {
 		Run: func(ctx context.Context, o cli.RunOptions) error {
 			return run(ctx, version, o)
 		},
+		Refused:  refused,
 		Check:    check,
 		Doctor:   doctor,
 		Withdraw: withdraw,

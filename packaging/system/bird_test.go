@@ -53,6 +53,7 @@ func TestBIRD(t *testing.T) {
 			s.reaches(true)
 			die(s)
 			boots(s)
+			bootsBad(s)
 			_, err = s.apt("purge", "vouch")
 			must(t, err)
 		})
@@ -63,20 +64,9 @@ func TestBIRD(t *testing.T) {
 // must not be announced, not even for a moment.
 func boots(s *site) {
 	s.do("systemctl", "disable", "unbound")
-	s.poweroff()
-	s.reaches(false)
-	since := time.Now()
-	s.poweron()
-	s.await("BIRD's session with the core", func() (bool, error) {
-		out, err := s.try("birdc", "show", "protocols", "core")
-		return strings.Contains(out, "Established"), err
-	})
+	quiet := s.reboot()
 	s.settled("absent")
-	for _, seen := range s.hops.Since(since) {
-		if slices.Contains(seen.Addrs, nodeHop) {
-			s.t.Errorf("announced at boot, at %s, with a dead resolver", seen.Time)
-		}
-	}
+	quiet("with a dead resolver")
 	// A session that comes late would hide it: BIRD is not to run before vouch has put everything off in its file.
 	var ready, bird int
 	for unit, at := range map[string]*int{"vouch ActiveEnterTimestampMonotonic": &ready, "bird ExecMainStartTimestampMonotonic": &bird} {
@@ -89,4 +79,44 @@ func boots(s *site) {
 	}
 	s.do("systemctl", "start", "unbound")
 	s.reaches(true)
+}
+
+// bootsBad starts the machine again with a file that vouch refuses: nobody checks anything, so nothing is announced.
+func bootsBad(s *site) {
+	const include = "method = \"include\"\ninclude = \"/var/lib/vouch/vouch.conf\""
+	s.config(include, "rize = 3")
+	quiet := s.reboot()
+	if state, _ := s.try("systemctl", "is-failed", "vouch"); strings.TrimSpace(state) != "failed" {
+		s.t.Errorf("with a file that is not valid the unit is %s", state)
+	}
+	quiet("with a file that is not valid")
+	s.config(include, "")
+	s.do("systemctl", "start", "unbound", "vouch")
+	s.reaches(true)
+}
+
+// reboot switches the machine off and on again, and returns once BIRD has its session. The function it gives checks
+// that the prefix has not been announced since.
+func (s *site) reboot() (quiet func(why string)) {
+	s.t.Helper()
+	s.poweroff()
+	s.reaches(false)
+	since := time.Now()
+	s.poweron()
+	s.await("BIRD's session with the core", func() (bool, error) {
+		out, err := s.try("birdc", "show", "protocols", "core")
+		return strings.Contains(out, "Established"), err
+	})
+	return func(why string) {
+		s.t.Helper()
+		for _, seen := range s.hops.Since(since) {
+			if slices.Contains(seen.Addrs, nodeHop) {
+				s.t.Errorf("announced at boot, at %s, %s", seen.Time, why)
+			}
+		}
+		out, _ := s.try("birdc", "show", "route", "export", "core", "for", "192.0.2.53") // fails when there is none
+		if strings.Contains(out, "192.0.2.53/32") {
+			s.t.Errorf("given to the core %s:\n%s", why, out)
+		}
+	}
 }

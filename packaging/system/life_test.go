@@ -38,6 +38,8 @@ func TestLife(t *testing.T) {
 				{"needrestart leaves vouch alone", needrestart},
 				{"upgrade with a bad configuration", upgradeBad},
 				{"upgrade", upgrade},
+				{"another upgrade, whatever on_stop says", upgradeWithdraws},
+				{"withdraw --owned", owned},
 				{"remove keeps what is announced", removeKeeps},
 				{"install again", again},
 				{"remove withdraws when on_stop says so", removeWithdraws},
@@ -187,8 +189,8 @@ func hung(s *site) {
 	s.unmoved(since, "hung loop")
 }
 
-// slow makes a check that takes its whole minute and stops ospfd, and looks at a time at which the loops
-// would long have been given up if they waited for either.
+// slow makes a check that takes its whole minute and stops ospfd, and looks at a time at which systemd would long
+// have acted if a loop waited for either: 8 s until it is late, and twice the 10 s between looks.
 func slow(s *site) {
 	s.config("", "")
 	text, err := os.ReadFile(s.file("/etc/vouch/vouch.toml"))
@@ -207,7 +209,7 @@ func slow(s *site) {
 	}()
 	s.await("the daemon to have been away for long", func() (bool, error) {
 		out, err := s.try("journalctl", "-u", "vouch", "-q", "--no-pager", "--since", "@"+fmt.Sprint(since.Unix()), "-o", "cat", "VOUCH_KIND=router")
-		return strings.Contains(out, "cannot be read") && time.Since(since) > 15*time.Second, err
+		return strings.Contains(out, "cannot be read") && time.Since(since) > 40*time.Second, err
 	})
 	if now := s.restarts(); now != before {
 		s.t.Errorf("a slow check and a hung daemon led to a restart")
@@ -278,6 +280,38 @@ func upgrade(s *site) {
 		s.t.Errorf("the upgrade started the agent %d times:\n%s", n, starts)
 	}
 	s.unmoved(since, "upgrade")
+}
+
+// upgradeWithdraws installs the package once more, in the way of an upgrade, with a service that a stop withdraws.
+func upgradeWithdraws(s *site) {
+	s.config("", `on_stop = "withdraw"`)
+	s.do("systemctl", "reload", "vouch")
+	since, pid := time.Now(), s.pid()
+	_, err := s.apt("install", "--reinstall", "/root/new.deb")
+	must(s.t, err)
+	if now := s.pid(); now == pid || now == "0" {
+		s.t.Errorf("after the upgrade the agent is pid %s, was %s", now, pid)
+	}
+	s.settled("advertised")
+	s.unmoved(since, "upgrade with on_stop = withdraw")
+	s.config("", "")
+	s.do("systemctl", "reload", "vouch")
+}
+
+// owned withdraws while no agent runs, and is refused beside one.
+func owned(s *site) {
+	if out, err := s.try("vouch", "withdraw", "--owned"); err == nil {
+		s.t.Errorf("withdrawn beside an agent: %s", out)
+	}
+	s.do("systemctl", "kill", "-s", "KILL", "vouch")
+	s.do("systemctl", "stop", "vouch") // before it is started again, or after
+	if !s.there() {
+		s.t.Error("the announcement went with the agent")
+	}
+	s.do("vouch", "withdraw", "--owned")
+	s.reaches(false)
+	s.do("systemctl", "start", "vouch")
+	s.reaches(true)
 }
 
 func removeKeeps(s *site) {

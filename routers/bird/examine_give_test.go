@@ -47,7 +47,10 @@ func TestStaticWithoutSwitch(t *testing.T) {
 			p.rewriteFour(t, "anycast4 { disabled DNS_OFF;", "anycast4 {")
 			p.reads(t, "the prefix to be given", given)
 			p.told(t, "is given to core4 by protocol anycast4, which DNS_OFF does not disable: "+p.birds[0].ConfigFile()+" does not say so")
-			fatal(t, p.apply(t, changes(routers.Withdrawn)))
+			if err := p.apply(t, changes(routers.Withdrawn)); err == nil || !strings.Contains(err.Error(), "DNS_OFF is 1, which does not disable what gives "+four.String()) {
+				t.Errorf("withdrawing: %v", err)
+			}
+			fatal(t, p.birds[0].Configure(t.Context()))
 			p.reads(t, "who has it to be said", func(o routers.Observation) bool {
 				return given(o) && o.Detail == "DNS_OFF is 1, and the route of protocol anycast4, which that does not disable, is given to core4"
 			})

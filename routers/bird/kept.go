@@ -72,6 +72,8 @@ func (b byInclude) keeps(s shelf, o *routers.Observation, v value) {
 		broken = s.path + " is not as vouch wrote it"
 	case o.Stage == routers.Absent && w != routers.Withdrawn:
 		o.Stage, o.Detail = routers.Configured, join(o.Detail, s.path+" says that it is "+w.String()+", for when bird reads that")
+	case b.options.Style == StyleSwitch && v.known && v.want() == routers.Withdrawn && o.Stage > routers.Absent:
+		o.Broken = true // enabled by hand, or not disabled by the number: the next configure decides
 	case v.known && v.want() != routers.Withdrawn && v.want() != w:
 		broken = s.path + " says that it is " + w.String() + ", for when bird reads that"
 	}

@@ -66,7 +66,7 @@ func (b byInclude) enforce(ctx context.Context, part part, v ctl.Version, cs []r
 	}
 	if err == nil {
 		b.memo.mended()
-		return nil
+		return b.heeded(ctx, part, withdraws)
 	}
 	return routers.Join(err, b.fallBack(ctx, part, withdraws, err))
 }

@@ -222,7 +222,7 @@ func (f filters) own(c clause, p netip.Prefix, left int, rest verdict) verdict {
 	if c.verdict != permit {
 		return c.verdict
 	}
-	if c.call != "" {
+	if c.call != "" && f.routeMaps[c.call] != nil { // one that is not there is passed over (8.4.4)
 		if v := f.routeMap(c.call, p, left-1); v != permit {
 			return v
 		}

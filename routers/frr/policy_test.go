@@ -14,6 +14,10 @@ route-map CALLS permit 10
  call SIX
 exit
 !
+route-map CALLS-NONE permit 10
+ call NEVER
+exit
+!
 route-map LOOP permit 10
  call LOOP
 exit
@@ -106,6 +110,7 @@ func TestOutbound(t *testing.T) {
 		{bgpFamily{ASPathList: "CORE"}, p4, deny, "filter-list CORE denies it"},
 		{bgpFamily{ASPathList: "BAD"}, p4, untold, "whether filter-list BAD lets it through cannot be told from here"},
 		{bgpFamily{RouteMap: "ALL"}, p4, permit, ""},
+		{bgpFamily{RouteMap: "CALLS-NONE"}, p4, permit, ""},
 		{bgpFamily{RouteMap: "SIX"}, p4, deny, "route-map SIX denies it"},
 		{bgpFamily{RouteMap: "SIX"}, p6, permit, ""},
 		{bgpFamily{RouteMap: "CALLS"}, p4, deny, "route-map CALLS denies it"},

@@ -39,6 +39,8 @@ type Deps struct {
 	Version string
 	// Run works as the agent until ctx ends. config.Problems among its errors exit with 2.
 	Run func(ctx context.Context, o RunOptions) error
+	// Refused is called when there is no valid configuration to run with. What it gives is printed, line by line.
+	Refused func() []string
 	// Check runs one round of the named services' checks, all when there are no names, and reads the
 	// router. It changes nothing. What fails in there is in the report, not the error.
 	Check func(ctx context.Context, cfg *config.Config, services []string) (*CheckReport, error)

@@ -37,6 +37,11 @@ runs, use vouch check.`,
 				a.config = abs // whoever reads it in the status is elsewhere
 			}
 			cfg, err := a.load()
+			if err != nil && a.deps.Refused != nil {
+				for _, line := range a.deps.Refused() {
+					fmt.Fprintf(cmd.ErrOrStderr(), "vouch: %s\n", line)
+				}
+			}
 			if err == nil {
 				err = runError(a.deps.Run(cmd.Context(), RunOptions{ConfigPath: a.config, Socket: a.socket, Config: cfg, Stderr: cmd.ErrOrStderr()}))
 			}
