@@ -126,9 +126,10 @@ func TestHeardKeeps(t *testing.T) {
 		want  bool
 	}{
 		{"nothing is made yet", 0, lsdb{age: 0, full: map[string]int{id: 0}}, false},
-		{"then it is", 1, lsdb{age: 0, full: map[string]int{id: 1}, behind: []string{id}, apart: []string{id}}, true},
-		{"acknowledged, but an older LSA", 2, lsdb{age: 9, full: map[string]int{id: 2}}, false},
-		{"it is outstanding still", 3, lsdb{age: 2, full: map[string]int{id: 3}, behind: []string{id}, apart: []string{id}}, true},
+		{"nor after a second", 1, lsdb{age: 1, full: map[string]int{id: 1}}, false},
+		{"then it is", 2, lsdb{age: 0, full: map[string]int{id: 2}, behind: []string{id}, apart: []string{id}}, true},
+		{"acknowledged, but an older LSA", 3, lsdb{age: 9, full: map[string]int{id: 3}}, false},
+		{"it is outstanding still", 4, lsdb{age: 2, full: map[string]int{id: 4}, behind: []string{id}, apart: []string{id}}, true},
 		{"acknowledged", 5, lsdb{age: 4, full: map[string]int{id: 5}}, false},
 		{"a later change", 6, lsdb{age: 0, full: map[string]int{id: 6}, behind: []string{id}, apart: []string{id}}, false},
 		{"a new adjacency", 8, lsdb{age: 0, full: map[string]int{id: 1}, behind: []string{id}, apart: []string{id}}, true},
