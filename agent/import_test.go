@@ -31,10 +31,12 @@ var rules = []struct{ who, not, but, why []string }{
 		why: []string{"testing stays out of the program"}},
 	{who: []string{"vouch/"}, not: []string{"github.com/vishvananda/"}, but: []string{"vouch/routers/rtnl", "vouch/routers/lab"},
 		why: []string{"netlink stays behind routers/rtnl"}},
+	{who: []string{"vouch/"}, not: []string{"github.com/quic-go/"}, but: []string{"vouch/checks/http", "vouch/checks/checktest"},
+		why: []string{"QUIC stays in the check that needs it"}},
 }
 
 // shared may be imported by every kind and driver.
-var shared = []string{"vouch/checks", "vouch/routers", "vouch/routers/rtnl", "vouch/routers/command"}
+var shared = []string{"vouch/checks", "vouch/checks/trust", "vouch/routers", "vouch/routers/rtnl", "vouch/routers/command"}
 
 func TestImports(t *testing.T) {
 	pkgs := list(t)

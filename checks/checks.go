@@ -32,6 +32,8 @@ const (
 	ReasonTimeout     Reason = "timeout"     // no answer in time
 	ReasonRefused     Reason = "refused"     // actively refused: connection refused, ICMP port unreachable
 	ReasonUnreachable Reason = "unreachable" // no route, host or network unreachable, local address missing
+	ReasonDenied      Reason = "denied"      // forbidden on this node: rights that are missing, a firewall, a prohibit route
+	ReasonTLS         Reason = "tls"         // no secure connection: handshake, certificate, name, chain
 	ReasonMismatch    Reason = "mismatch"    // answered, but not as configured
 	ReasonStatus      Reason = "status"      // a status or exit code that is not accepted
 	ReasonAbsent      Reason = "absent"      // the thing looked for is not there

@@ -74,7 +74,7 @@ func TestNetFailure(t *testing.T) {
 		{t.Context(), op(syscall.ENETUNREACH), "unreachable: read: network is unreachable"},
 		{t.Context(), op(syscall.EHOSTUNREACH), "unreachable: read: no route to host"},
 		{t.Context(), op(syscall.EADDRNOTAVAIL), "unreachable: read: cannot assign requested address"},
-		{t.Context(), op(syscall.EPERM), "error: read: operation not permitted"},
+		{t.Context(), op(syscall.EPERM), "denied: read: operation not permitted"},
 		{t.Context(), &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, "timeout: late"},
 		{t.Context(), context.DeadlineExceeded, "timeout: late"},
 		{t.Context(), op(syscall.ETIMEDOUT), "timeout: late"},
@@ -96,7 +96,7 @@ func TestDial(t *testing.T) {
 	defer pc.Close()
 	at := pc.LocalAddr().(*net.UDPAddr).AddrPort()
 	ctx, cancel := context.WithCancel(context.Background())
-	conn, release, err := Dial(ctx, "udp", netip.MustParseAddr("127.0.0.5"), at)
+	conn, release, err := Origin{Source: "127.0.0.5"}.Dial(ctx, "udp", at)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,3 +19,17 @@ type Hinter interface {
 type Named interface {
 	SetName(service, check string)
 }
+
+// A Localer is a Spec that can tell what of it does not fit the machine it is on, such as a source
+// address that is not there, or a file that cannot be read. Local is called only after Validate found
+// nothing, at start and by "vouch validate"; it changes nothing, and asks no server. What it finds is
+// told, and does not keep the agent from starting: it may come to be there later.
+type Localer interface {
+	Local() []Problem
+}
+
+// An Identifier is a Spec whose check can tell the answer of this node from that of another one, such
+// as by NSID. Identifies says whether it is so configured: it may ask a managed prefix then.
+type Identifier interface {
+	Identifies() bool
+}

@@ -26,7 +26,7 @@ const (
 type checker struct {
 	proto    string
 	server   netip.AddrPort
-	source   netip.Addr
+	origin   checks.Origin
 	question dns.Question
 	recurse  bool
 	accept   Accept
@@ -80,7 +80,7 @@ func fallback(err error) error {
 // ask sends the question and waits for its reply.
 func (c *checker) ask(ctx context.Context, proto string) (*dns.Msg, error) {
 	start := time.Now()
-	conn, release, err := checks.Dial(ctx, proto, c.source, c.server)
+	conn, release, err := c.origin.Dial(ctx, proto, c.server)
 	if err != nil {
 		return nil, err
 	}

@@ -188,7 +188,7 @@ func TestAccept(t *testing.T) {
 
 func TestIPv6(t *testing.T) {
 	at := checktest.DNS(t, "::1", checktest.Truncated(), ok)
-	want(t, probe(t, Spec{Server: at.String(), Source: "::1"}), "")
+	want(t, probe(t, Spec{Server: at.String(), Origin: checks.Origin{Source: "::1"}}), "")
 }
 
 // What is asked is what was configured, from a new port and with a new id each time.
@@ -204,7 +204,7 @@ func TestQuestion(t *testing.T) {
 	}, nil)
 	yes := true
 	want(t, probe(t, Spec{Server: at.String()}), "")
-	want(t, probe(t, Spec{Server: at.String(), Name: "id.server", Qtype: "txt", Class: "ch", RecursionDesired: &yes, Source: "127.0.0.9"}), "")
+	want(t, probe(t, Spec{Server: at.String(), Name: "id.server", Qtype: "txt", Class: "ch", RecursionDesired: &yes, Origin: checks.Origin{Source: "127.0.0.9"}}), "")
 	mu.Lock()
 	defer mu.Unlock()
 	if q := got[0]; q.Question[0] != (dns.Question{Name: ".", Qtype: dns.TypeNS, Qclass: dns.ClassINET}) || q.RecursionDesired {
@@ -227,7 +227,7 @@ func TestQuestion(t *testing.T) {
 func TestSourceMissing(t *testing.T) {
 	at := checktest.DNS(t, "127.0.0.1", ok, ok)
 	for _, proto := range []string{"udp", "tcp"} {
-		want(t, probe(t, Spec{Server: at.String(), Proto: proto, Source: "192.0.2.77"}),
+		want(t, probe(t, Spec{Server: at.String(), Proto: proto, Origin: checks.Origin{Source: "192.0.2.77"}}),
 			checks.ReasonUnreachable, "the source address 192.0.2.77 is not on this node")
 	}
 }

@@ -25,7 +25,7 @@ type Spec struct {
 	Class  string `toml:"class"`  // its class; default "IN"
 	Proto  string `toml:"proto"`  // udp (default; a truncated answer is fetched over tcp), tcp
 	Accept Accept `toml:"accept"` // "any" (default), or the rcodes that are ok, such as ["NOERROR"]
-	Source string `toml:"source"` // address of this node to ask from; default: the kernel chooses
+	checks.Origin
 
 	// RecursionDesired asks the server to ask others. The default is true with a list of rcodes, which
 	// is to prove that it can, else false: a server that lives answers that at once from what it has,
@@ -117,9 +117,7 @@ func (s *Spec) Validate() (ps []checks.Problem) {
 		ps = append(ps, checks.Problem{Key: "proto", What: "must be udp or tcp", Got: s.Proto, WayOut: `leave it out for "udp"`})
 	}
 	ps = append(ps, s.Accept.validate()...)
-	if p := checks.SourceProblem(s.Source, server); p != nil {
-		ps = append(ps, *p)
-	}
+	ps = append(ps, s.Problems(server.Addr())...)
 	if s.RecursionDesired == nil {
 		recurse := s.Accept.byList()
 		s.RecursionDesired = &recurse
@@ -178,16 +176,9 @@ func (s *Spec) New() (checks.Checker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server %q %w", s.Server, err)
 	}
-	c := &checker{
-		proto: s.Proto, server: server, accept: s.Accept,
+	return &checker{
+		proto: s.Proto, server: server, origin: s.Origin, accept: s.Accept,
 		question: dns.Question{Name: s.Name, Qtype: dns.StringToType[s.Qtype], Qclass: dns.StringToClass[s.Class]},
 		recurse:  s.RecursionDesired != nil && *s.RecursionDesired,
-	}
-	if s.Source != "" {
-		if c.source, err = netip.ParseAddr(s.Source); err != nil {
-			return nil, fmt.Errorf("source: %w", err)
-		}
-		c.source = c.source.Unmap()
-	}
-	return c, nil
+	}, nil
 }

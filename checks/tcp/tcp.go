@@ -27,8 +27,8 @@ const (
 // accepts connections also for a process that hangs, as long as its backlog has room. With expect
 // the process itself must have answered.
 type Spec struct {
+	checks.Origin
 	Address string `toml:"address"` // address:port; an IPv6 address in brackets
-	Source  string `toml:"source"`  // address of this node to connect from; default: the kernel chooses
 	Send    string `toml:"send"`    // sent once connected
 	Expect  string `toml:"expect"`  // must come somewhere in the first 64 KiB
 }
@@ -45,9 +45,7 @@ func (s *Spec) Validate() (ps []checks.Problem) {
 	default:
 		s.Address = address.String()
 	}
-	if p := checks.SourceProblem(s.Source, address); p != nil {
-		ps = append(ps, *p)
-	}
+	ps = append(ps, s.Problems(address.Addr())...)
 	if len(s.Expect) > maxRead {
 		ps = append(ps, checks.Problem{Key: "expect", What: "is longer than 64 KiB, of which no more is read",
 			WayOut: "expect a part of it"})
@@ -67,19 +65,12 @@ func (s *Spec) New() (checks.Checker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address %q %w", s.Address, err)
 	}
-	c := &checker{address: address, send: []byte(s.Send), expect: []byte(s.Expect)}
-	if s.Source != "" {
-		if c.source, err = netip.ParseAddr(s.Source); err != nil {
-			return nil, fmt.Errorf("source: %w", err)
-		}
-		c.source = c.source.Unmap()
-	}
-	return c, nil
+	return &checker{origin: s.Origin, address: address, send: []byte(s.Send), expect: []byte(s.Expect)}, nil
 }
 
 type checker struct {
+	origin       checks.Origin
 	address      netip.AddrPort
-	source       netip.Addr
 	send, expect []byte
 }
 
@@ -89,7 +80,7 @@ func (c *checker) String() string { return "tcp " + c.address.String() }
 // Check makes one connection and closes it.
 func (c *checker) Check(ctx context.Context) error {
 	start := time.Now()
-	conn, release, err := checks.Dial(ctx, "tcp", c.source, c.address)
+	conn, release, err := c.origin.Dial(ctx, "tcp", c.address)
 	if err != nil {
 		return err
 	}

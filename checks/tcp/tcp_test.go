@@ -121,13 +121,13 @@ func TestSource(t *testing.T) {
 		from <- c.RemoteAddr().String()
 		echo(c)
 	})
-	if err := probe(t, Spec{Address: at.String(), Source: "127.0.0.9"}, 5*time.Second); err != nil {
+	if err := probe(t, Spec{Address: at.String(), Origin: checks.Origin{Source: "127.0.0.9"}}, 5*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-from; !strings.HasPrefix(got, "127.0.0.9:") {
 		t.Errorf("came from %s", got)
 	}
-	err := probe(t, Spec{Address: at.String(), Source: "192.0.2.77"}, 5*time.Second)
+	err := probe(t, Spec{Address: at.String(), Origin: checks.Origin{Source: "192.0.2.77"}}, 5*time.Second)
 	if err == nil || !strings.Contains(err.Error(), "unreachable: the source address 192.0.2.77 is not on this node") {
 		t.Errorf("a source that is not here: %v", err)
 	}
