@@ -6,6 +6,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 BIN     := bin/vouch
 PREFIX  ?= /usr/local
 ARCH    ?= amd64 arm64
+ROUNDS  ?= 100000
 # The releases of Debian that the package is tried on.
 MACHINES ?= bookworm trixie
 LINT    := $(GO) tool -modfile=packaging/tools/go.mod
@@ -20,7 +21,7 @@ TEST_DEBS := $(DEBS) bird2:/usr/sbin/bird debootstrap:/usr/sbin/debootstrap gcc:
 	python3-jinja2:/usr/lib/python3/dist-packages/jinja2/__init__.py systemd-container:/usr/bin/systemd-nspawn
 
 .DEFAULT_GOAL := help
-.PHONY: help build deps demo-deps demo test test-system unit lint bench install deb man uninstall clean
+.PHONY: help build deps demo-deps demo test test-system unit soak lint bench install deb man uninstall clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +49,9 @@ test-system: deps ## boot Debian machines with systemd and walk the package thro
 
 unit: ## run the tests that are there without installing anything; the lab's are skipped, loudly, where it cannot run
 	$(GO) test ./...
+
+soak: ## make a hundred thousand rounds of every kind of check and see that nothing is left of them (ROUNDS=100000; half an hour)
+	$(GO) test -count=1 -timeout 3h -v -run '^TestSoak$$' ./checks/kinds -rounds $(ROUNDS)
 
 lint: ## gofmt, go vet and staticcheck with all checks
 	@out=$$(gofmt -l agent checks routers contrib packaging); [ -z "$$out" ] || { echo "gofmt would change: $$out" >&2; exit 1; }

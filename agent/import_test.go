@@ -33,10 +33,18 @@ var rules = []struct{ who, not, but, why []string }{
 		why: []string{"netlink stays behind routers/rtnl"}},
 	{who: []string{"vouch/"}, not: []string{"github.com/quic-go/"}, but: []string{"vouch/checks/http", "vouch/checks/checktest"},
 		why: []string{"QUIC stays in the check that needs it"}},
+	{who: []string{"vouch/"}, not: []string{"github.com/beevik/"}, but: []string{"vouch/checks/ntp", "vouch/checks/checktest"},
+		why: []string{"NTP stays in the check that needs it"}},
+	{who: []string{"vouch/"}, not: []string{"github.com/prometheus-community/"}, but: []string{"vouch/checks/icmp"},
+		why: []string{"ping stays in the check that needs it"}},
+	{who: []string{"vouch/"}, not: []string{"github.com/fsnotify/"}, but: []string{"vouch/checks/file"},
+		why: []string{"inotify stays in the check that needs it"}},
+	{who: []string{"vouch/"}, not: []string{"github.com/godbus/", "github.com/coreos/go-systemd/v22/dbus"}, but: []string{"vouch/checks/unit"},
+		why: []string{"D-Bus stays in the check that needs it"}},
 }
 
 // shared may be imported by every kind and driver.
-var shared = []string{"vouch/checks", "vouch/checks/trust", "vouch/routers", "vouch/routers/rtnl", "vouch/routers/command"}
+var shared = []string{"vouch/checks", "vouch/checks/datagram", "vouch/checks/payload", "vouch/checks/trust", "vouch/routers", "vouch/routers/rtnl", "vouch/routers/command"}
 
 func TestImports(t *testing.T) {
 	pkgs := list(t)

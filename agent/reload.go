@@ -22,7 +22,7 @@ func (a *Agent) reload(work context.Context) {
 		if a.deps.Socket != "" {
 			cfg.Control.Socket = a.deps.Socket
 		}
-		err = errors.Join(fixed(config.Diff(a.core.config(), cfg), cfg.File), checkProbes(cfg))
+		err = refusal(a.core.config(), cfg)
 	}
 	if err != nil {
 		a.core.onReloadRefused(err)
@@ -34,6 +34,17 @@ func (a *Agent) reload(work context.Context) {
 	for _, s := range start {
 		a.runners.start(work, s.cfg, s.generation)
 	}
+}
+
+// refusal says why cfg, which is valid, cannot take the place of old; nil: it can.
+func refusal(old, cfg *config.Config) error {
+	if err := errors.Join(fixed(config.Diff(old, cfg), cfg.File), checkProbes(cfg)); err != nil {
+		return err
+	}
+	if news := cfg.LocalNews(old); len(news) > 0 {
+		return news
+	}
+	return nil
 }
 
 // fixed refuses changes of what cannot be changed while the agent runs.

@@ -45,13 +45,18 @@ func (c *core) restore(l state.Loaded) {
 	}
 }
 
-// noteLocal tells what is valid in the configuration but does not fit this machine.
+// noteLocal tells what is valid in the configuration but does not fit this machine. What a check misses may
+// come to be there, and the check itself says so until then.
 func (c *core) noteLocal(ps config.Problems) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range ps {
-		c.problem("local "+p.Key, p.Error())
-		c.event(state.Event{Level: "warn", Kind: state.KindStart, Reason: "local", Text: p.Error()})
+		level := "error"
+		if !p.OfCheck() {
+			level = "warn"
+			c.problem("local "+p.Key, p.Error())
+		}
+		c.event(state.Event{Level: level, Kind: state.KindStart, Reason: "local", Text: state.Clean(p.Error())})
 	}
 }
 

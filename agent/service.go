@@ -41,6 +41,12 @@ func newService(cfg config.Service) *service {
 	return &service{name: cfg.Name, cfg: cfg, checks: checkRecords(cfg)}
 }
 
+// find gives the configuration of a service that is known to be in cfg.
+func find(cfg *config.Config, name string) *config.Service {
+	i := slices.IndexFunc(cfg.Services, func(s config.Service) bool { return s.Name == name })
+	return &cfg.Services[i]
+}
+
 // checkRecords gives an empty record for each check of cfg.
 func checkRecords(cfg config.Service) []state.Check {
 	cs := make([]state.Check, len(cfg.Checks))
@@ -161,7 +167,7 @@ func (c *core) onResult(s *service, i int, r checks.Result) {
 		e.Text = fmt.Sprintf("ok again after %s %s", r.Start.Sub(before).Round(time.Millisecond), oldStatus)
 	}
 	if k.Status != checks.OK {
-		e.Level, e.Text = "warn", fmt.Sprintf("%s: %s", k.Status, k.Text())
+		e.Level, e.Text = "warn", fmt.Sprintf("%s: %s", k.Status, k.Line())
 	}
 	c.event(e)
 }

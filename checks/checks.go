@@ -19,10 +19,14 @@ type Checker interface {
 
 // A Watcher is a Checker that can tell when its target may have changed. Watch calls wake for every
 // hint until ctx ends; a hint says "read again", never what is so. Watch returns an error when the
-// source of hints is lost; its caller starts it again, and polls in any case.
+// source of hints is lost; its caller starts it again, and polls in any case. ErrNoHints is for when there
+// is none, as is to be expected of the target or of the kernel: nobody is told then.
 type Watcher interface {
 	Watch(ctx context.Context, wake func()) error
 }
+
+// ErrNoHints says that a Watcher has no source of hints where it is, which is no fault.
+var ErrNoHints = errors.New("nothing here tells of changes")
 
 // A Reason is the closed set of causes a check can give, safe as a metric label.
 type Reason string

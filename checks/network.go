@@ -121,8 +121,3 @@ func Starved(err error) bool {
 	}
 	return false
 }
-
-// since gives the time since t, rounded for people.
-func since(t time.Time) string {
-	return time.Since(t).Round(time.Millisecond).String()
-}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"syscall"
 	"testing"
-	"time"
 )
 
 func TestEndpoint(t *testing.T) {
@@ -84,35 +83,5 @@ func TestNetFailure(t *testing.T) {
 		if got := NetFailure(c.ctx, "late", c.err).Error(); got != c.want {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)
 		}
-	}
-}
-
-// A connection has a deadline also when its context has none, and is closed by release.
-func TestDial(t *testing.T) {
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pc.Close()
-	at := pc.LocalAddr().(*net.UDPAddr).AddrPort()
-	ctx, cancel := context.WithCancel(context.Background())
-	conn, release, err := Origin{Source: "127.0.0.5"}.Dial(ctx, "udp", at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().String(); got != "127.0.0.5" {
-		t.Errorf("from %s", got)
-	}
-	start := time.Now()
-	time.AfterFunc(20*time.Millisecond, cancel)
-	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("read after the end of ctx: %v", err)
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("the end of ctx was seen after %s", took)
-	}
-	release()
-	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("read after release: %v", err)
 	}
 }

@@ -2,36 +2,139 @@ package checks
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
-// Once runs each probe one time, all side by side, and gives their results in order. A probe that
-// does not stop soon after its timeout is left behind and counts as failed.
-func Once(ctx context.Context, probes []Probe) []Result {
+// maxTrace bounds what is kept of one check's trace, in bytes of text and signs.
+const maxTrace = 256 << 10
+
+// A Look is what Once does besides running the probes. The zero Look does nothing.
+type Look struct {
+	Trace bool // keep what each check tells of its run
+	// Ended, if set, is told of each probe whose result is there, in the goroutine that called Once.
+	Ended func(probe int)
+}
+
+// A Run is one run of a probe, and what the check told meanwhile.
+type Run struct {
+	Result
+	Trace []Line // in the order in which it was told; nil unless the Look asked for it
+}
+
+// A Line is one text of a trace. It may have several lines, and hold anything that the target sent.
+type Line struct {
+	At        time.Duration // since the check began
+	Direction Direction
+	Text      string
+}
+
+// Once runs each probe one time, all side by side, and gives their runs in order. A probe that does not
+// stop soon after its timeout is left behind and counts as failed; what it still tells is not heard.
+func Once(ctx context.Context, probes []Probe, look Look) []Run {
 	start := time.Now()
-	results := make([]Result, len(probes))
-	ends := make([]chan Result, len(probes))
+	o := &occasion{start: start, probes: probes, look: look, runs: make([]Run, len(probes)), left: len(probes),
+		logs: make([]tracer, len(probes)), ends: make(chan message, len(probes))}
 	for i, p := range probes {
-		ends[i] = make(chan Result, 1)
+		o.logs[i].start = start
 		go func() {
 			ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 			defer cancel()
+			if look.Trace {
+				ctx = WithTrace(ctx, o.logs[i].hear)
+			}
 			err := guard(func() error { return p.Checker.Check(ctx) })
-			ends[i] <- Result{Start: start, Took: time.Since(start), Err: err}
+			o.ends <- message{task: i, took: time.Since(start), err: err}
 		}()
 	}
-	for i, p := range probes {
-		t := &task{Probe: p, start: start}
+	for o.left > 0 {
 		select {
-		case results[i] = <-ends[i]:
-			continue // whatever the time is by now
-		default:
-		}
-		select {
-		case results[i] = <-ends[i]:
-		case <-time.After(time.Until(t.overdue())):
-			results[i] = t.stuck(time.Now())
+		case m := <-o.ends:
+			o.take(m)
+		case <-time.After(time.Until(o.overdue())):
+			o.giveUp()
 		}
 	}
-	return results
+	return o.runs
+}
+
+// An occasion is one call of Once. Its goroutine alone touches it, but for logs and ends.
+type occasion struct {
+	start  time.Time
+	probes []Probe
+	look   Look
+	runs   []Run // of a probe that is still running, zero
+	left   int   // of those
+	logs   []tracer
+	ends   chan message // has room for all, so no sender waits
+}
+
+// overdue gives the time at which the next of those that run is given up.
+func (o *occasion) overdue() (at time.Time) {
+	for i, p := range o.probes {
+		t := &task{Probe: p, start: o.start}
+		if end := t.overdue(); o.runs[i].Start.IsZero() && (at.IsZero() || end.Before(at)) {
+			at = end
+		}
+	}
+	return at
+}
+
+// giveUp leaves those behind that are past their time, and have not ended by now.
+func (o *occasion) giveUp() {
+	for len(o.ends) > 0 {
+		o.take(<-o.ends)
+	}
+	now := time.Now()
+	for i, p := range o.probes {
+		t := &task{Probe: p, start: o.start}
+		if o.runs[i].Start.IsZero() && !now.Before(t.overdue()) {
+			o.set(i, t.stuck(now))
+		}
+	}
+}
+
+func (o *occasion) take(m message) {
+	if o.runs[m.task].Start.IsZero() {
+		o.set(m.task, Result{Start: o.start, Took: m.took, Err: m.err})
+	}
+}
+
+func (o *occasion) set(i int, res Result) {
+	o.runs[i] = Run{res, o.logs[i].end()}
+	o.left--
+	if o.look.Ended != nil {
+		o.look.Ended(i)
+	}
+}
+
+// A tracer keeps what a check tells until it is ended. It may be used concurrently, also after that, as a
+// check that was left behind does.
+type tracer struct {
+	start time.Time
+
+	mu    sync.Mutex
+	lines []Line
+	size  int
+	ended bool
+}
+
+func (t *tracer) hear(d Direction, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended || t.size > maxTrace {
+		return
+	}
+	if t.size += len(text) + 1; t.size > maxTrace {
+		d, text = Note, "the check tells more than is kept"
+	}
+	t.lines = append(t.lines, Line{At: time.Since(t.start), Direction: d, Text: text})
+}
+
+// end gives what was told. Nothing is kept any more.
+func (t *tracer) end() []Line {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+	return t.lines
 }

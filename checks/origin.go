@@ -160,7 +160,7 @@ func (o Origin) Dial(ctx context.Context, network string, target netip.AddrPort)
 	d.Deadline = end
 	conn, err = d.DialContext(ctx, network, target.String())
 	if err != nil {
-		return nil, nil, o.Failure(ctx, "no connection within "+since(start), err)
+		return nil, nil, o.Failure(ctx, "no connection within "+Allowed(ctx, start), err)
 	}
 	if err := conn.SetDeadline(end); err != nil {
 		conn.Close()

@@ -120,9 +120,9 @@ func (r *Runner) watch(ctx context.Context, t *task, w Watcher) {
 		if time.Since(start) > backoffMax {
 			backoff = backoffMin
 		}
-		select {
-		case r.msgs <- message{task: t.index, watch: true, err: err}:
-		case <-ctx.Done():
+		if errors.Is(err, ErrNoHints) {
+			backoff = backoffMax // it is asked again, for the target may become one that can be watched
+		} else if !r.tell(ctx, message{task: t.index, watch: true, err: err}) {
 			return
 		}
 		select {
@@ -130,5 +130,15 @@ func (r *Runner) watch(ctx context.Context, t *task, w Watcher) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// tell sends a message of a goroutine that goes on; it is false when ctx ended first.
+func (r *Runner) tell(ctx context.Context, m message) bool {
+	select {
+	case r.msgs <- m:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -103,9 +102,13 @@ var (
 
 // Check wants the address to be there and usable.
 func (c *check) Check(ctx context.Context) error {
+	checks.Tracef(ctx, checks.Sent, "asked the kernel for all addresses")
 	found, err := rtnl.Addresses(ctx)
 	if err != nil {
 		return &checks.Failure{Reason: checks.ReasonUnknown, Err: err}
+	}
+	if checks.Traced(ctx) {
+		c.trace(ctx, found)
 	}
 	if f := c.judge(found); f != nil {
 		return f
@@ -113,11 +116,23 @@ func (c *check) Check(ctx context.Context) error {
 	return nil
 }
 
+// trace tells of the address wherever it is.
+func (t target) trace(ctx context.Context, found []rtnl.Address) {
+	checks.Tracef(ctx, checks.Got, "%d addresses", len(found))
+	for _, a := range found {
+		if a.Prefix.Addr() == t.address {
+			checks.Tracef(ctx, checks.Got, "%s on interface %q (usable: %t)", a.Prefix, a.Interface, a.Usable())
+		}
+	}
+}
+
 // judge is content with one usable address; otherwise it says what comes nearest.
 func (t target) judge(found []rtnl.Address) *checks.Failure {
-	same := slices.DeleteFunc(slices.Clone(found), func(a rtnl.Address) bool { return a.Prefix.Addr() != t.address })
 	var unusable, elsewhere []string
-	for _, a := range same {
+	for _, a := range found {
+		if a.Prefix.Addr() != t.address {
+			continue
+		}
 		place := fmt.Sprintf("%s on interface %q", a.Prefix, a.Interface)
 		switch {
 		case !t.matches(a):
@@ -143,7 +158,9 @@ func (t target) matches(a rtnl.Address) bool {
 }
 
 // Watch wakes on every change of links and addresses.
-func (c *check) Watch(ctx context.Context, wake func()) error { return rtnl.Watch(ctx, wake) }
+func (c *check) Watch(ctx context.Context, wake func()) error {
+	return rtnl.WatchFor(ctx, rtnl.OnLinks|rtnl.OnAddresses, wake)
+}
 
 // String is such as "address 10.0.1.2/30 on eth0".
 func (t target) String() string {

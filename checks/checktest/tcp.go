@@ -21,7 +21,7 @@ func TCP(tb testing.TB, host string, serve func(net.Conn)) netip.AddrPort {
 		return ln.Addr().(*net.TCPAddr).AddrPort()
 	}
 	var mu sync.Mutex
-	var all []net.Conn
+	open := map[net.Conn]bool{}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -30,10 +30,15 @@ func TCP(tb testing.TB, host string, serve func(net.Conn)) netip.AddrPort {
 				return
 			}
 			mu.Lock()
-			all = append(all, conn)
+			open[conn] = true
 			mu.Unlock()
 			wg.Go(func() {
-				defer conn.Close()
+				defer func() {
+					conn.Close()
+					mu.Lock()
+					defer mu.Unlock()
+					delete(open, conn)
+				}()
 				serve(conn)
 			})
 		}
@@ -41,7 +46,7 @@ func TCP(tb testing.TB, host string, serve func(net.Conn)) netip.AddrPort {
 	tb.Cleanup(func() {
 		ln.Close()
 		mu.Lock()
-		for _, conn := range all {
+		for conn := range open {
 			conn.Close()
 		}
 		mu.Unlock()

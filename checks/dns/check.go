@@ -2,12 +2,9 @@ package dns
 
 import (
 	"context"
-	"encoding/binary"
+	"crypto/rand"
+	"encoding/base32"
 	"errors"
-	"fmt"
-	"io"
-	"net"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -16,25 +13,28 @@ import (
 	"vouch/checks"
 )
 
-const (
-	// ednsSize is what fits through any path unfragmented (DNS flag day 2020).
-	ednsSize = 1232
-	// bufferSize is more than a server may send over UDP after that.
-	bufferSize = 4096
-)
+// ednsSize is what fits through any path unfragmented (DNS flag day 2020).
+const ednsSize = 1232
 
 type checker struct {
-	proto    string
-	server   netip.AddrPort
-	origin   checks.Origin
-	question dns.Question
-	recurse  bool
-	accept   Accept
+	peer
+	question  dns.Question
+	random    bool // a random label before the name
+	recurse   bool
+	dnssec    bool
+	want      expectation
+	reference *peer // whose serial is compared, or nil
+	lag       uint32
+	maxAge    time.Duration // of the serial; 0: any
 }
 
 // String gives such as "udp 127.0.0.1:53 . NS".
 func (c *checker) String() string {
-	s := fmt.Sprintf("%s %s %s ", c.proto, c.server, c.question.Name)
+	name := c.question.Name
+	if c.random {
+		name = under("*", name)
+	}
+	s := c.proto + " " + c.server.String() + " " + name + " "
 	if c.question.Qclass != dns.ClassINET {
 		s += dns.ClassToString[c.question.Qclass] + " "
 	}
@@ -43,104 +43,82 @@ func (c *checker) String() string {
 
 // Check asks once, from a fresh socket and with a fresh id.
 func (c *checker) Check(ctx context.Context) error {
-	reply, err := c.ask(ctx, c.proto)
+	allowed := checks.Allowed(ctx, time.Now())
+	query := c.query()
+	reply, err := c.fetch(ctx, query, allowed)
 	if err != nil {
 		return err
 	}
-	if reply.Truncated && c.proto == "udp" {
-		if reply, err = c.ask(ctx, "tcp"); err != nil {
-			return fallback(err)
+	if f := c.want.judge(query, reply); f != nil {
+		return f
+	}
+	if c.reference == nil && c.maxAge == 0 {
+		return nil
+	}
+	return c.judgeSerial(ctx, query, reply, allowed)
+}
+
+// query makes the question.
+func (c *checker) query() *dns.Msg {
+	q := c.question
+	if c.random {
+		q.Name = under(randomLabel(), q.Name)
+	}
+	m := &dns.Msg{MsgHdr: dns.MsgHdr{Id: dns.Id(), RecursionDesired: c.recurse, AuthenticatedData: c.dnssec}, Question: []dns.Question{q}}
+	m.SetEdns0(ednsSize, c.dnssec)
+	if c.want.nsid != nil {
+		opt := m.IsEdns0()
+		opt.Option = append(opt.Option, &dns.EDNS0_NSID{Code: dns.EDNS0NSID})
+	}
+	return m
+}
+
+// under gives the name of a label below another name.
+func under(label, name string) string { return label + "." + strings.TrimPrefix(name, ".") }
+
+// randomLabel gives a label of 16 characters.
+func randomLabel() string {
+	var b [10]byte
+	_, _ = rand.Read(b[:]) // it does not fail
+	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
+}
+
+// fetch asks, and asks again over tcp if the answer did not fit. The error is a *checks.Failure.
+func (p *peer) fetch(ctx context.Context, query *dns.Msg, allowed string) (*dns.Msg, error) {
+	reply, err := p.ask(ctx, p.proto, query, allowed)
+	if err != nil {
+		return nil, err
+	}
+	if reply.Truncated && p.proto == "udp" {
+		checks.Tracef(ctx, checks.Note, "the answer is truncated: asking again over tcp")
+		again := query.Copy()
+		again.Id = dns.Id()
+		if reply, err = p.ask(ctx, "tcp", again, allowed); err != nil {
+			return nil, fallback(err)
 		}
 		if reply.Truncated {
-			return fallback(errTruncated)
+			return nil, fallback(truncated("tcp"))
 		}
 	}
 	if reply.Truncated {
-		return errTruncated
+		return nil, truncated(p.proto)
 	}
-	if !c.accept.accepts(reply.Rcode) {
-		return &checks.Failure{Reason: checks.ReasonStatus,
-			Detail: fmt.Sprintf("rcode %s is not among those accepted, %s", rcodeName(reply.Rcode), c.accept)}
-	}
-	return nil
+	return reply, nil
 }
 
-var errTruncated = &checks.Failure{Reason: checks.ReasonProtocol, Detail: "the answer over tcp is truncated"}
+func truncated(proto string) error {
+	return &checks.Failure{Reason: checks.ReasonProtocol, Detail: "the answer over " + proto + " is truncated"}
+}
 
 // fallback says of a failure that it met the second try, over tcp.
-func fallback(err error) error {
+func fallback(err error) error { return prefixed("tcp fallback", err) }
+
+// prefixed puts words before the detail of a failure.
+func prefixed(words string, err error) *checks.Failure {
 	f := &checks.Failure{Reason: checks.Result{Start: time.Now(), Err: err}.Reason(), Err: err}
 	if inner := (*checks.Failure)(nil); errors.As(err, &inner) {
 		f.Detail, f.Err = inner.Detail, inner.Err
 	}
-	f.Detail = strings.TrimSuffix("tcp fallback: "+f.Detail, ": ")
+	f.Detail = strings.TrimSuffix(words+": "+f.Detail, ": ")
 	return f
-}
-
-// ask sends the question and waits for its reply.
-func (c *checker) ask(ctx context.Context, proto string) (*dns.Msg, error) {
-	start := time.Now()
-	conn, release, err := c.origin.Dial(ctx, proto, c.server)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	query := &dns.Msg{MsgHdr: dns.MsgHdr{Id: dns.Id(), RecursionDesired: c.recurse}, Question: []dns.Question{c.question}}
-	query.SetEdns0(ednsSize, false)
-	wire, err := query.Pack()
-	if err != nil {
-		return nil, &checks.Failure{Reason: checks.ReasonError, Detail: "the question cannot be packed", Err: err}
-	}
-	read := readDatagram
-	if proto == "tcp" {
-		wire, read = append(binary.BigEndian.AppendUint16(nil, uint16(len(wire))), wire...), readFramed
-	}
-	var d dropped
-	if _, err = conn.Write(wire); err == nil {
-		var reply *dns.Msg
-		if reply, err = receive(conn, read, query, &d); err == nil {
-			return reply, nil
-		}
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, &checks.Failure{Reason: checks.ReasonProtocol, Detail: "the connection was closed before an answer" + d.String()}
-	}
-	late := fmt.Sprintf("no answer from %s within %s%s", c.server, time.Since(start).Round(time.Millisecond), d)
-	return nil, checks.NetFailure(ctx, late, err)
-}
-
-// receive reads until a message is the reply to query, or reading fails.
-func receive(conn net.Conn, read func(net.Conn, []byte) ([]byte, error), query *dns.Msg, d *dropped) (*dns.Msg, error) {
-	buf := make([]byte, bufferSize)
-	for {
-		wire, err := read(conn, buf)
-		if err != nil {
-			return nil, err
-		}
-		reply := new(dns.Msg)
-		err = reply.Unpack(wire)
-		// A datagram may be cut where the header says so, or by our buffer; what came tells enough.
-		if err != nil && len(wire) == len(buf) {
-			reply.Truncated = true
-		}
-		if d.count(query, reply, err) {
-			return reply, nil
-		}
-	}
-}
-
-func readDatagram(conn net.Conn, buf []byte) ([]byte, error) {
-	n, err := conn.Read(buf)
-	return buf[:n], err
-}
-
-// readFramed reads a message that follows its length.
-func readFramed(conn net.Conn, _ []byte) ([]byte, error) {
-	var size [2]byte
-	if _, err := io.ReadFull(conn, size[:]); err != nil {
-		return nil, err
-	}
-	wire := make([]byte, binary.BigEndian.Uint16(size[:]))
-	_, err := io.ReadFull(conn, wire)
-	return wire, err
 }

@@ -3,6 +3,7 @@ package dns
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -11,19 +12,21 @@ import (
 // dropped counts what came and was no reply to the question.
 type dropped struct{ garbage, id, question int }
 
-// count says whether reply, which unpacked with err, is the reply to query, and counts it if not.
-func (d *dropped) count(query, reply *dns.Msg, err error) bool {
+// count says why reply, which unpacked with err, is not the reply to query, and counts it; it gives ""
+// if it is.
+func (d *dropped) count(query, reply *dns.Msg, err error) (why string) {
 	switch {
 	case err != nil && !reply.Truncated, !reply.Response, reply.Opcode != query.Opcode:
 		d.garbage++
+		return "no DNS reply, or a malformed one"
 	case reply.Id != query.Id:
 		d.id++
+		return "another id"
 	case !sameQuestion(query, reply):
 		d.question++
-	default:
-		return true
+		return "another question"
 	}
-	return false
+	return ""
 }
 
 // bare are the rcodes of servers that could not, or would not, look at the question; some do not
@@ -38,26 +41,63 @@ func sameQuestion(query, reply *dns.Msg) bool {
 	return len(reply.Question) == 1 && strings.EqualFold(q.Name, r.Name) && q.Qtype == r.Qtype && q.Qclass == r.Qclass
 }
 
-// String gives such as "; dropped: 2 replies with another id", or nothing.
+// String gives such as "2 replies dropped: 1 with another id, 1 to another question", or "0 of 1 replies".
 func (d dropped) String() string {
+	if d == (dropped{}) {
+		return "0 of 1 replies"
+	}
 	var parts []string
 	for _, c := range []struct {
-		n         int
-		one, many string
-	}{
-		{d.id, "1 reply with another id was dropped", "%d replies with another id were dropped"},
-		{d.question, "1 reply to another question was dropped", "%d replies to another question were dropped"},
-		{d.garbage, "1 message that is no DNS reply was dropped", "%d messages that are no DNS reply were dropped"},
-	} {
-		switch {
-		case c.n == 1:
-			parts = append(parts, c.one)
-		case c.n > 1:
-			parts = append(parts, fmt.Sprintf(c.many, c.n))
+		n    int
+		what string
+	}{{d.id, "with another id"}, {d.question, "to another question"}, {d.garbage, "malformed"}} {
+		if c.n > 0 {
+			parts = append(parts, some(c.n)+" "+c.what)
 		}
 	}
-	if parts == nil {
+	all := d.id + d.question + d.garbage
+	replies := " replies dropped: "
+	if all == 1 {
+		replies = " reply dropped: "
+	}
+	return some(all) + replies + strings.Join(parts, ", ")
+}
+
+// after gives what String does with sep before it, or "" if nothing was dropped.
+func (d dropped) after(sep string) string {
+	if d == (dropped{}) {
 		return ""
 	}
-	return "; " + strings.Join(parts, ", ")
+	return sep + d.String()
+}
+
+// some tells a number; of a flood none, as it is another each time.
+func some(n int) string {
+	if n >= 10 {
+		return "10 or more"
+	}
+	return strconv.Itoa(n)
+}
+
+// short cuts a text of the server's.
+func short(s string) string {
+	const most = 80
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
+
+// several joins texts, the first few of them.
+func several(list []string) string {
+	const most = 5
+	rest := ""
+	if n := len(list) - most; n > 0 {
+		list, rest = list[:most], fmt.Sprintf(" and %d more", n)
+	}
+	texts := make([]string, len(list))
+	for i, s := range list {
+		texts[i] = short(s)
+	}
+	return strings.Join(texts, ", ") + rest
 }

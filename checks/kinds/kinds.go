@@ -8,17 +8,25 @@ import (
 	"vouch/checks"
 	"vouch/checks/address"
 	"vouch/checks/dns"
+	"vouch/checks/file"
 	"vouch/checks/program"
 	"vouch/checks/route"
 	"vouch/checks/tcp"
+	"vouch/checks/tls"
+	"vouch/checks/udp"
+	"vouch/checks/unit"
 )
 
 var kinds = map[string]func() checks.Spec{
 	"address": func() checks.Spec { return new(address.Spec) },
 	"dns":     func() checks.Spec { return new(dns.Spec) },
 	"exec":    func() checks.Spec { return new(program.Spec) },
+	"file":    func() checks.Spec { return new(file.Spec) },
 	"route":   func() checks.Spec { return new(route.Spec) },
+	"systemd": func() checks.Spec { return new(unit.Spec) },
 	"tcp":     func() checks.Spec { return new(tcp.Spec) },
+	"tls":     func() checks.Spec { return new(tls.Spec) },
+	"udp":     func() checks.Spec { return new(udp.Spec) },
 }
 
 // New gives an empty Spec of the kind that a check's type names, and whether there is one.

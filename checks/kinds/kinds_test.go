@@ -10,7 +10,7 @@ import (
 )
 
 func TestKinds(t *testing.T) {
-	if want := []string{"address", "dns", "exec", "route", "tcp"}; !slices.Equal(Names(), want) {
+	if want := []string{"address", "dns", "exec", "file", "route", "systemd", "tcp", "tls", "udp"}; !slices.Equal(Names(), want) {
 		t.Errorf("names %q, want %q", Names(), want)
 	}
 	if s, ok := New("nosuch"); ok || s != nil {
@@ -24,8 +24,12 @@ func TestLeast(t *testing.T) {
 		"address": `address = "192.0.2.1"`,
 		"dns":     `server = "127.0.0.1"`,
 		"exec":    `command = ["true"]`,
+		"file":    `path = "/run/flag"`,
 		"route":   ``,
+		"systemd": `unit = "unbound"`,
 		"tcp":     `address = "127.0.0.1:80"`,
+		"tls":     "address = \"127.0.0.1:443\"\nserver_name = \"www.example.com\"",
+		"udp":     "address = \"127.0.0.1:123\"\nsend = \"?\"",
 	} {
 		s, ok := New(kind)
 		if !ok {
@@ -45,10 +49,10 @@ func TestLeast(t *testing.T) {
 		if err != nil || c.String() == "" {
 			t.Errorf("%s: %v, %v", kind, c, err)
 		}
-		if _, ok := s.(checks.Targeter); ok != (kind == "dns" || kind == "tcp" || kind == "address") {
+		if _, ok := s.(checks.Targeter); ok != (kind == "dns" || kind == "tcp" || kind == "tls" || kind == "udp" || kind == "address") {
 			t.Errorf("%s says whom it asks: %v", kind, ok)
 		}
-		if _, ok := c.(checks.Watcher); ok != (kind == "route" || kind == "address") {
+		if _, ok := c.(checks.Watcher); ok != (kind == "route" || kind == "address" || kind == "file" || kind == "systemd") {
 			t.Errorf("%s watches: %v", kind, ok)
 		}
 	}

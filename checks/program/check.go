@@ -28,7 +28,7 @@ const (
 type checker struct {
 	name    string
 	argv    []string
-	env     []string
+	env     []string // names with values, which may be secrets
 	unknown []int
 }
 
@@ -39,18 +39,28 @@ func (c *checker) String() string { return "exec " + c.name }
 // gone; one that cannot be killed holds it up beyond its context.
 func (c *checker) Check(ctx context.Context) error {
 	start := time.Now()
+	c.traceStart(ctx)
 	out, err := command.Run(ctx, command.Spec{
 		Path: c.argv[0], Args: c.argv[1:], Env: c.env, MaxOutput: maxOutput, Tail: true,
 	})
+	f := c.judge(ctx, start, out, err)
+	traceEnd(ctx, out, err)
+	if f == nil {
+		return nil
+	}
+	return f
+}
+
+// judge says what the program's end means; nil: ok.
+func (c *checker) judge(ctx context.Context, start time.Time, out command.Output, err error) *checks.Failure {
 	line := lastLine(out)
 	switch {
 	case checks.Starved(err):
 		return &checks.Failure{Reason: checks.ReasonUnknown, Err: err}
-	case err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
+	case err != nil && !cut(err):
 		return &checks.Failure{Reason: checks.ReasonExec, Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &checks.Failure{Reason: checks.ReasonTimeout,
-			Detail: with("killed after "+time.Since(start).Round(time.Millisecond).String(), line)}
+		return &checks.Failure{Reason: checks.ReasonTimeout, Detail: with("killed after "+checks.Allowed(ctx, start), line)}
 	case err != nil:
 		return &checks.Failure{Reason: checks.ReasonUnknown, Detail: "broken off", Err: err}
 	case out.Signal != 0:
@@ -61,6 +71,11 @@ func (c *checker) Check(ctx context.Context) error {
 		return &checks.Failure{Reason: checks.ReasonUnknown, Detail: with(fmt.Sprintf("exit status %d", out.Code), line)}
 	}
 	return &checks.Failure{Reason: checks.ReasonStatus, Detail: with(fmt.Sprintf("exit status %d", out.Code), line)}
+}
+
+// cut says whether the program was killed because its context ended.
+func cut(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 func with(what, line string) string {

@@ -257,3 +257,70 @@ func TestCommandIsWrittenAsRead(t *testing.T) {
 		}
 	}
 }
+
+// trace runs the check and gives what it told, one line each, and the result.
+func trace(t *testing.T, s *Spec, timeout time.Duration) string {
+	t.Helper()
+	if ps := s.Validate(); ps != nil {
+		t.Fatalf("problems: %+v", ps)
+	}
+	s.SetName("resolver", "plugin")
+	c, err := s.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, r := range checks.Once(t.Context(), []checks.Probe{{Checker: c, Timeout: timeout}}, checks.Look{Trace: true}) {
+		for _, l := range r.Trace {
+			fmt.Fprintf(&b, "%c %s\n", l.Direction, l.Text)
+		}
+	}
+	return b.String()
+}
+
+func TestTrace(t *testing.T) {
+	env := "> with PATH, LANG=C, LC_ALL=C, ANYCAST_SERVICE, ANYCAST_CHECK"
+	secret := shell(`echo "$TOKEN" | tr a-z A-Z; exit 3`)
+	secret.Env = map[string]string{"TOKEN": "hush"}
+	for name, c := range map[string]struct {
+		spec *Spec
+		want string
+	}{
+		"silent": {list("true"), "> run true\n" + env + "\n* exit status 0\n"},
+		"both streams": {list("sh", "-c", `printf 'one\n\ntwo\n'; echo 'bad | news' >&2; exit 2`),
+			"> run sh -c 'printf '\\''one\\n\\ntwo\\n'\\''; echo '\\''bad | news'\\'' >&2; exit 2'\n" + env +
+				"\n< stdout: one\nstdout: \nstdout: two\n< stderr: bad | news\n* exit status 2\n"},
+		"no values":   {secret, "> run /bin/sh -c 'echo \"$TOKEN\" | tr a-z A-Z; exit 3'\n" + env + ", TOKEN\n< stdout: HUSH\n* exit status 3\n"},
+		"not started": {list("/nonexistent/x"), "> run /nonexistent/x\n" + env + "\n* cannot start /nonexistent/x: no such file or directory\n"},
+		"signal":      {shell("kill -ABRT $$"), "> run /bin/sh -c 'kill -ABRT $$'\n" + env + "\n* killed by SIGABRT\n"},
+	} {
+		if got := trace(t, c.spec, 10*time.Second); got != c.want {
+			t.Errorf("%s:\n%s\nwant:\n%s", name, got, c.want)
+		}
+	}
+}
+
+func TestTraceOfATimeout(t *testing.T) {
+	got := trace(t, shell("echo asking; exec sleep 60"), 200*time.Millisecond)
+	if !strings.HasSuffix(got, "\n< stdout: asking\n* killed, with all that it had started\n") {
+		t.Errorf("got:\n%s", got)
+	}
+}
+
+// What is told of much output is its end.
+func TestTraceIsCapped(t *testing.T) {
+	got := trace(t, shell(`yes 'a line of forty-two characters, give or take' | head -c 100000; echo; echo THE END`), 20*time.Second)
+	if len(got) > 2*maxOutput || !strings.HasSuffix(got, "\nstdout: THE END\n* more was written; this is the end of it\n* exit status 0\n") {
+		t.Errorf("%d bytes, at the end:\n%s", len(got), got[max(0, len(got)-300):])
+	}
+}
+
+// A timeout is told in the same words each time.
+func TestTimeoutIsToldAsConfigured(t *testing.T) {
+	for range 3 {
+		err := check(t, shell("echo asking; exec sleep 60"), 200*time.Millisecond)
+		if err == nil || err.Error() != "timeout: killed after 200ms: asking" {
+			t.Errorf("got %v", err)
+		}
+	}
+}

@@ -1,12 +1,11 @@
-// Package route is the check that the kernel has a usable default route: without one, no answer
-// leaves this host. It reads the routing table itself, for a routing daemon can believe that a route
-// is installed which the kernel has lost.
 package route
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,72 +13,44 @@ import (
 	"vouch/routers/rtnl"
 )
 
-// A Spec configures the check.
-type Spec struct {
-	// Family is "ipv4" (the default), "ipv6" or "both".
-	Family string `toml:"family"`
-	// Table is the number of the routing table; default 254, the main table.
-	Table int64 `toml:"table"`
-}
-
-var (
-	_ checks.Spec   = (*Spec)(nil)
-	_ checks.Hinter = (*Spec)(nil)
-)
-
-// Validate sets the defaults and gives every mistake.
-func (s *Spec) Validate() []checks.Problem {
-	var ps []checks.Problem
-	if s.Family == "" {
-		s.Family = "ipv4"
-	}
-	if s.families() == nil {
-		ps = append(ps, checks.Problem{
-			Key: "family", What: "must be ipv4, ipv6 or both", Got: strconv.Quote(s.Family), WayOut: `write "ipv4", or leave it out`,
-		})
-	}
-	if s.Table == 0 {
-		s.Table = int64(rtnl.MainTable)
-	}
-	if s.Table < 1 || s.Table > 1<<32-1 {
-		ps = append(ps, checks.Problem{
-			Key: "table", What: "must be the number of a routing table, from 1 to 4294967295", Got: strconv.FormatInt(s.Table, 10),
-			WayOut: s.Hint("table"),
-		})
-	}
-	return ps
-}
-
-// Hint gives the way out of a table by name: the names are in a file that an administrator can change,
-// the kernel knows only the numbers.
-func (*Spec) Hint(key string) string {
-	if key == "table" {
-		return "write 254 for the main table, or leave it out"
-	}
-	return ""
-}
-
-func (s *Spec) families() []rtnl.Family {
-	switch s.Family {
-	case "ipv4":
-		return []rtnl.Family{rtnl.IPv4}
-	case "ipv6":
-		return []rtnl.Family{rtnl.IPv6}
-	case "both":
-		return []rtnl.Family{rtnl.IPv4, rtnl.IPv6}
-	}
-	return nil
-}
-
 // New makes the check; it reads nothing yet.
 func (s *Spec) New() (checks.Checker, error) {
-	return &check{families: s.families(), table: uint32(s.Table)}, nil
+	addresses, prefixes, ps := s.destinations()
+	if len(ps) > 0 {
+		return nil, fmt.Errorf("destinations %q: %s", ps[0].Got, ps[0].What)
+	}
+	c := &check{table: uint32(s.Table), over: slices.Clone(s.Interfaces), changes: rtnl.OnLinks | rtnl.OnAddresses | rtnl.OnDefaults}
+	for _, f := range s.families() {
+		c.wants = append(c.wants, want{family: f, halves: s.Halves})
+	}
+	for _, a := range addresses {
+		l := rtnl.Lookup{To: a, From: s.SourceAddr(), Mark: s.Mark, Over: s.Device}
+		c.wants = append(c.wants, want{lookup: l})
+		c.source, c.changes = s.SourceAddr(), rtnl.OnEverything
+	}
+	for _, p := range prefixes {
+		c.wants = append(c.wants, want{prefix: p})
+		c.changes |= rtnl.OnNetworks
+	}
+	return c, nil
 }
 
 // A check reads in the network namespace of the thread that calls it.
 type check struct {
-	families []rtnl.Family
-	table    uint32
+	wants   []want
+	table   uint32
+	over    []string
+	source  netip.Addr // must be on this node; invalid: none
+	changes rtnl.Concern
+}
+
+// A want is one route that must be there: to an address by the kernel's own lookup, to a prefix by a table,
+// or else the default route.
+type want struct {
+	lookup rtnl.Lookup
+	prefix netip.Prefix
+	family rtnl.Family
+	halves bool
 }
 
 var (
@@ -87,13 +58,20 @@ var (
 	_ checks.Watcher = (*check)(nil)
 )
 
-// Check wants a usable default route in each family. What is known to be wrong in one counts more
-// than what is not known of the other.
+// Check wants each route to be there and usable. What is known to be wrong of one counts more than what
+// is not known of another.
 func (c *check) Check(ctx context.Context) error {
-	var failed *checks.Failure
-	for _, family := range c.families {
-		d, err := rtnl.DefaultRoute(ctx, family, c.table)
-		failed = worse(failed, c.failure(family, d, err))
+	failed := c.sourceFailure(ctx)
+	if failed != nil {
+		return failed
+	}
+	for _, w := range c.wants {
+		way, err := c.ask(ctx, w)
+		f := c.failure(w, way, err)
+		if checks.Traced(ctx) {
+			trace(ctx, c.what(w), way, err)
+		}
+		failed = worse(failed, f)
 	}
 	if failed == nil {
 		return nil
@@ -101,23 +79,78 @@ func (c *check) Check(ctx context.Context) error {
 	return failed
 }
 
+func trace(ctx context.Context, what string, way rtnl.Way, err error) {
+	checks.Tracef(ctx, checks.Sent, "asked the kernel for the %s", what)
+	switch {
+	case err != nil:
+		checks.Tracef(ctx, checks.Got, "%v", err)
+	case !way.Found:
+		checks.Tracef(ctx, checks.Got, "there is none")
+	default:
+		checks.Tracef(ctx, checks.Got, "%s (usable: %t)", way.Text, way.Usable)
+	}
+}
+
+// sourceFailure wants the source of lookups on this node: of IPv6 the kernel does not look.
+func (c *check) sourceFailure(ctx context.Context) *checks.Failure {
+	if !c.source.IsValid() {
+		return nil
+	}
+	found, err := rtnl.Addresses(ctx)
+	if err != nil {
+		return &checks.Failure{Reason: checks.ReasonUnknown, Err: err}
+	}
+	for _, a := range found {
+		if a.Prefix.Addr() == c.source && a.Usable() {
+			return nil
+		}
+	}
+	return &checks.Failure{Reason: checks.ReasonUnreachable,
+		Detail: fmt.Sprintf("the source address %s is not on this node, or not usable yet", c.source)}
+}
+
+func (c *check) ask(ctx context.Context, w want) (rtnl.Way, error) {
+	switch {
+	case w.lookup.To.IsValid():
+		return rtnl.Look(ctx, w.lookup, c.over...)
+	case w.prefix.IsValid():
+		return rtnl.RouteTo(ctx, w.prefix, c.table, c.over...)
+	}
+	if w.halves {
+		return rtnl.Halves(ctx, w.family, c.table, c.over...)
+	}
+	return rtnl.DefaultRoute(ctx, w.family, c.table, c.over...)
+}
+
+// what names a route that is wanted.
+func (c *check) what(w want) string {
+	switch {
+	case w.lookup.To.IsValid():
+		return "route to " + w.lookup.String()
+	case w.prefix.IsValid():
+		return fmt.Sprintf("route to %s in table %s", w.prefix, rtnl.TableName(c.table))
+	}
+	kind := "default route"
+	if w.halves {
+		kind = "default route or two halves"
+	}
+	return fmt.Sprintf("%s for %s in table %s", kind, familyNames[w.family], rtnl.TableName(c.table))
+}
+
+var familyNames = map[rtnl.Family]string{rtnl.IPv4: "IPv4", rtnl.IPv6: "IPv6"}
+
 // failure turns one reading into a failure, or nil.
-func (c *check) failure(family rtnl.Family, d rtnl.Default, err error) *checks.Failure {
-	f := &checks.Failure{Detail: d.Text}
+func (c *check) failure(w want, way rtnl.Way, err error) *checks.Failure {
 	switch {
 	case err != nil:
 		return &checks.Failure{Reason: checks.ReasonUnknown, Err: err}
-	case d.Usable:
+	case way.Usable:
 		return nil
-	case d.Found:
-		f.Reason = checks.ReasonUnusable
-	default:
-		f.Reason = checks.ReasonAbsent
+	case way.Found:
+		return &checks.Failure{Reason: checks.ReasonUnusable,
+			Detail: fmt.Sprintf("no usable %s: only %s", c.what(w), strconv.Quote(way.Text))}
 	}
-	if len(c.families) > 1 {
-		f.Detail = family.String() + ": " + f.Detail
-	}
-	return f
+	return &checks.Failure{Reason: checks.ReasonAbsent, Detail: "no " + c.what(w)}
 }
 
 // worse gives the failure that decides; of two of one sort it joins what they say.
@@ -140,14 +173,32 @@ func worse(a, b *checks.Failure) *checks.Failure {
 	return &checks.Failure{Reason: a.Reason, Detail: a.Detail + "; " + b.Detail}
 }
 
-// Watch wakes on every change of links, addresses, routes and nexthop objects.
-func (c *check) Watch(ctx context.Context, wake func()) error { return rtnl.Watch(ctx, wake) }
+// Watch wakes on every change that can take a wanted route away or bring it back. A router that tells of
+// thousands of routes does not wake a check of the default route.
+func (c *check) Watch(ctx context.Context, wake func()) error {
+	return rtnl.WatchFor(ctx, c.changes, wake)
+}
 
-// String is such as "default route ipv4 table 254".
+// String is such as "default route ipv4 table 254" or "route to 192.0.2.1 from 10.0.0.1, 198.51.100.0/24
+// table 254".
 func (c *check) String() string {
-	names := make([]string, len(c.families))
-	for i, f := range c.families {
-		names[i] = f.String()
+	var families, tos []string
+	for _, w := range c.wants {
+		switch {
+		case w.lookup.To.IsValid():
+			tos = append(tos, w.lookup.String())
+		case w.prefix.IsValid():
+			tos = append(tos, fmt.Sprintf("%s table %d", w.prefix, c.table))
+		default:
+			families = append(families, w.family.String())
+		}
 	}
-	return fmt.Sprintf("default route %s table %d", strings.Join(names, " and "), c.table)
+	s := "route to " + strings.Join(tos, ", ")
+	if len(tos) == 0 {
+		s = fmt.Sprintf("default route %s table %d", strings.Join(families, " and "), c.table)
+	}
+	if len(c.over) > 0 {
+		s += " over " + strings.Join(c.over, " or ")
+	}
+	return s
 }

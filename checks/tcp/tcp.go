@@ -1,4 +1,3 @@
-// Package tcp checks that something accepts TCP connections, and what it says.
 package tcp
 
 import (
@@ -10,68 +9,21 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
 	"time"
 
 	"vouch/checks"
+	"vouch/checks/payload"
+	"vouch/checks/trust"
 )
 
-const (
-	// settle is how long a connection that need not say anything must stay open.
-	settle = 50 * time.Millisecond
-	// maxRead is how much is read in search of what is expected.
-	maxRead = 64 << 10
-)
-
-// A Spec is the table of a check of type "tcp". Without expect it is a weak check: the kernel
-// accepts connections also for a process that hangs, as long as its backlog has room. With expect
-// the process itself must have answered.
-type Spec struct {
-	checks.Origin
-	Address string `toml:"address"` // address:port; an IPv6 address in brackets
-	Send    string `toml:"send"`    // sent once connected
-	Expect  string `toml:"expect"`  // must come somewhere in the first 64 KiB
-}
-
-// Validate gives all that is wrong.
-func (s *Spec) Validate() (ps []checks.Problem) {
-	address, err := checks.Endpoint(s.Address, 0)
-	switch {
-	case s.Address == "":
-		ps = append(ps, checks.Problem{Key: "address", What: "is missing", WayOut: `write address = "127.0.0.1:443"`})
-	case err != nil:
-		ps = append(ps, checks.EndpointProblem("address", s.Address, err,
-			`write an address and a port, such as "127.0.0.1:443" or "[::1]:443"; names are not looked up`))
-	default:
-		s.Address = address.String()
-	}
-	ps = append(ps, s.Problems(address.Addr())...)
-	if len(s.Expect) > maxRead {
-		ps = append(ps, checks.Problem{Key: "expect", What: "is longer than 64 KiB, of which no more is read",
-			WayOut: "expect a part of it"})
-	}
-	return ps
-}
-
-// Targets gives the address that is connected to.
-func (s *Spec) Targets() []netip.Addr {
-	address, _ := checks.Endpoint(s.Address, 0)
-	return []netip.Addr{address.Addr()}
-}
-
-// New gives the check. It opens nothing.
-func (s *Spec) New() (checks.Checker, error) {
-	address, err := checks.Endpoint(s.Address, 0)
-	if err != nil {
-		return nil, fmt.Errorf("address %q %w", s.Address, err)
-	}
-	return &checker{origin: s.Origin, address: address, send: []byte(s.Send), expect: []byte(s.Expect)}, nil
-}
+// settle is how long a connection that need not say anything must stay open.
+const settle = 50 * time.Millisecond
 
 type checker struct {
-	origin       checks.Origin
-	address      netip.AddrPort
-	send, expect []byte
+	origin                 checks.Origin
+	address                netip.AddrPort
+	client                 *trust.Client // nil without TLS
+	greeting, send, expect []byte
 }
 
 // String gives such as "tcp 127.0.0.1:443".
@@ -85,81 +37,127 @@ func (c *checker) Check(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	if len(c.send) > 0 {
-		if _, err := conn.Write(c.send); err != nil {
-			return checks.NetFailure(ctx, "could not send within "+since(start), err)
+	checks.Tracef(ctx, checks.Note, "connected from %s", checks.From(conn))
+	w := wire{Conn: conn, late: "timeout after " + checks.Allowed(ctx, start) + " (sent from " + checks.From(conn) + ")"}
+	if c.client != nil {
+		if w.Conn, err = c.secure(ctx, conn, start); err != nil {
+			return err
 		}
 	}
-	if len(c.expect) > 0 {
-		return c.await(ctx, conn, start)
+	return c.talk(ctx, w)
+}
+
+// secure makes the handshake; its own type would be a net.Conn that is not nil beside an error.
+func (c *checker) secure(ctx context.Context, conn net.Conn, start time.Time) (net.Conn, error) {
+	secure, err := c.client.Handshake(ctx, conn, start)
+	if err != nil {
+		return nil, err
 	}
-	return stays(ctx, conn)
+	return secure, nil
+}
+
+// talk is greeted, sends, and waits for what is expected, as far as each is configured.
+func (c *checker) talk(ctx context.Context, w wire) error {
+	if len(c.greeting) > 0 {
+		if err := w.await(ctx, "greeting", c.greeting); err != nil {
+			return err
+		}
+	}
+	if len(c.send) > 0 {
+		if checks.Traced(ctx) {
+			checks.Tracef(ctx, checks.Sent, "%s", payload.Dump(c.send))
+		}
+		if _, err := w.Write(c.send); err != nil {
+			return w.failure(ctx, err, fmt.Sprintf("could not send all of %d bytes", len(c.send)))
+		}
+	}
+	switch {
+	case len(c.expect) > 0:
+		return w.await(ctx, "answer", c.expect)
+	case len(c.greeting) > 0: // it lives; what it does after a farewell is its own affair
+		return nil
+	}
+	return w.stays(ctx)
+}
+
+// A wire is a connection, with what is to be said when its time is over.
+type wire struct {
+	net.Conn
+	late string
+}
+
+// failure classifies an error of the connection, and says what was going on.
+func (w wire) failure(ctx context.Context, err error, doing string) *checks.Failure {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return &checks.Failure{Reason: checks.ReasonMismatch, Detail: "closed too early (sent from " + checks.From(w) + "): " + doing}
+	}
+	f := trust.Failure(ctx, w.late, err)
+	switch {
+	case f.Reason == checks.ReasonUnknown, f.Reason == checks.ReasonTLS:
+		return f
+	case f.Detail == "":
+		f.Detail = doing
+	default:
+		f.Detail += ": " + doing
+	}
+	return f
 }
 
 // stays fails if the other side closes at once, as a proxy does that has nobody behind it.
-func stays(ctx context.Context, conn net.Conn) error {
+func (w wire) stays(ctx context.Context) error {
 	wait := settle
 	if end, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(end)/2)
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
+	if err := w.SetReadDeadline(time.Now().Add(wait)); err != nil {
 		return &checks.Failure{Reason: checks.ReasonError, Err: err}
 	}
-	_, err := conn.Read(make([]byte, 1))
+	_, err := w.Read(make([]byte, 1))
 	switch {
 	case ctx.Err() != nil:
-		return checks.NetFailure(ctx, "timed out", ctx.Err())
+		return trust.Failure(ctx, w.late, ctx.Err())
 	case err == nil, errors.Is(err, os.ErrDeadlineExceeded):
 		return nil
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return &checks.Failure{Reason: checks.ReasonRefused, Detail: "accepted, and closed at once"}
 	}
-	f := checks.NetFailure(ctx, "", err)
-	f.Detail = "accepted, and broken off at once"
-	return f
+	return w.failure(ctx, err, "accepted, and broken off at once")
 }
 
-// await reads until what is expected has come.
-func (c *checker) await(ctx context.Context, conn net.Conn, start time.Time) error {
-	var got []byte
+// await reads until a text has come, which is a greeting or an answer.
+func (w wire) await(ctx context.Context, what string, text []byte) error {
+	got, err := w.search(text)
+	if checks.Traced(ctx) {
+		checks.Tracef(ctx, checks.Got, "%s", payload.Dump(got))
+	}
+	switch {
+	case errors.Is(err, errTooMuch):
+		return &checks.Failure{Reason: checks.ReasonMismatch,
+			Detail: fmt.Sprintf("the %s is not in the first 64 KiB: expected %s, got %s", what, payload.Excerpt(text), payload.Excerpt(got))}
+	case err != nil && len(got) == 0:
+		return w.failure(ctx, err, fmt.Sprintf("expected the %s %s, got nothing", what, payload.Excerpt(text)))
+	case err != nil:
+		return w.failure(ctx, err, fmt.Sprintf("expected the %s %s, got %d bytes: %s", what, payload.Excerpt(text), len(got), payload.Excerpt(got)))
+	}
+	return nil
+}
+
+var errTooMuch = errors.New("more than 64 KiB")
+
+// search reads until a text has come, and gives what came; the error is nil only if it has.
+func (w wire) search(text []byte) (got []byte, err error) {
 	buf := make([]byte, 4096)
 	for {
-		n, err := conn.Read(buf)
-		searched := max(0, len(got)-len(c.expect)+1)
+		n, err := w.Read(buf)
+		from := max(0, len(got)-len(text)+1)
 		got = append(got, buf[:n]...)
 		switch {
-		case bytes.Contains(got[searched:], c.expect):
-			return nil
-		case len(got) >= maxRead:
-			return &checks.Failure{Reason: checks.ReasonMismatch, Detail: "not in the first 64 KiB: " + excerpt(c.expect)}
-		case errors.Is(err, io.EOF):
-			return &checks.Failure{Reason: checks.ReasonMismatch, Detail: "closed before it came: " + c.instead(got)}
+		case bytes.Contains(got[from:], text):
+			return got, nil
 		case err != nil:
-			f := checks.NetFailure(ctx, "did not come within "+since(start), err)
-			if f.Detail == "" {
-				f.Detail = "broken off before it came"
-			}
-			f.Detail += ": " + c.instead(got)
-			return f
+			return got, err
+		case len(got) >= maxBytes:
+			return got, errTooMuch
 		}
 	}
 }
-
-// instead says what was expected and what came.
-func (c *checker) instead(got []byte) string {
-	if len(got) == 0 {
-		return fmt.Sprintf("expected %s, got nothing", excerpt(c.expect))
-	}
-	return fmt.Sprintf("expected %s, got %d bytes: %s", excerpt(c.expect), len(got), excerpt(got))
-}
-
-// excerpt quotes the beginning.
-func excerpt(b []byte) string {
-	const most = 60
-	if len(b) > most {
-		return strconv.Quote(string(b[:most])) + "…"
-	}
-	return strconv.Quote(string(b))
-}
-
-func since(t time.Time) string { return time.Since(t).Round(time.Millisecond).String() }

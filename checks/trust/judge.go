@@ -1,10 +1,8 @@
 package trust
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,62 +10,43 @@ import (
 	"vouch/checks"
 )
 
-var errNoCertificate = errors.New("no PEM certificate in it")
-
-// Judge wants each certificate that the server sent to stay valid for the days that are configured. It gives
-// nil, or a failure of reason tls.
+// Judge wants what the server's certificate rests on to stay valid for the days that are configured: the
+// certificate and those above it, along the way that lasts longest; without verification the certificate
+// alone. It gives nil, or a failure of reason tls.
 func (c *Client) Judge(state tls.ConnectionState, now time.Time) *checks.Failure {
-	if c.spec.MinCertDays == 0 {
+	if c.spec.MinCertDays == 0 || len(state.PeerCertificates) == 0 {
 		return nil
 	}
-	least := time.Duration(c.spec.MinCertDays) * 24 * time.Hour
-	for _, cert := range state.PeerCertificates {
-		if left := cert.NotAfter.Sub(now); left < least {
-			return &checks.Failure{Reason: checks.ReasonTLS, Detail: fmt.Sprintf("the certificate of %s ends %s, in %.1f days; min_cert_days is %d",
-				subject(cert), cert.NotAfter.UTC().Format(time.RFC3339), left.Hours()/24, c.spec.MinCertDays)}
+	first := state.PeerCertificates[0]
+	if len(state.VerifiedChains) > 0 {
+		first = nil
+	}
+	for _, chain := range state.VerifiedChains {
+		if ends := soonest(chain); first == nil || ends.NotAfter.After(first.NotAfter) {
+			first = ends
 		}
 	}
-	return nil
+	left := first.NotAfter.Sub(now)
+	if left >= time.Duration(c.spec.MinCertDays)*24*time.Hour {
+		return nil
+	}
+	when := fmt.Sprintf("in %d days", int(left.Hours()/24))
+	if left < 0 {
+		when = "which is past"
+	}
+	return &checks.Failure{Reason: checks.ReasonTLS, Detail: fmt.Sprintf("the certificate of %s ends %s, %s; min_cert_days is %d",
+		holder(first), date(first.NotAfter), when, c.spec.MinCertDays)}
 }
 
-// Failure tells people why no secure connection came about; late describes a timeout. What is no matter of
-// TLS is classified as checks.NetFailure does.
-func Failure(ctx context.Context, late string, err error) *checks.Failure {
-	if detail := explain(err); detail != "" {
-		return &checks.Failure{Reason: checks.ReasonTLS, Detail: detail}
+// soonest gives the one of a chain that ends first.
+func soonest(chain []*x509.Certificate) *x509.Certificate {
+	first := chain[0]
+	for _, cert := range chain[1:] {
+		if cert.NotAfter.Before(first.NotAfter) {
+			first = cert
+		}
 	}
-	return checks.NetFailure(ctx, late, err)
-}
-
-// explain gives "" for an error that is none of TLS.
-func explain(err error) string {
-	var (
-		invalid x509.CertificateInvalidError
-		name    x509.HostnameError
-		unknown x509.UnknownAuthorityError
-		alert   tls.AlertError
-		record  tls.RecordHeaderError
-		verify  *tls.CertificateVerificationError
-	)
-	switch {
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && time.Now().Before(invalid.Cert.NotBefore):
-		return fmt.Sprintf("the certificate of %s is not valid before %s", subject(invalid.Cert), invalid.Cert.NotBefore.UTC().Format(time.RFC3339))
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Sprintf("the certificate of %s expired %s", subject(invalid.Cert), invalid.Cert.NotAfter.UTC().Format(time.RFC3339))
-	case errors.As(err, &name):
-		return fmt.Sprintf("the certificate is for %s, not for %s", strings.Join(names(name.Certificate), ", "), name.Host)
-	case errors.As(err, &unknown):
-		return "the certificate is signed by nobody who is trusted: " + unknown.Error()
-	case errors.As(err, &invalid):
-		return "the certificate is not valid: " + invalid.Error()
-	case errors.As(err, &verify):
-		return "the certificate is not valid: " + verify.Err.Error()
-	case errors.As(err, &record):
-		return "the answer is not TLS"
-	case errors.As(err, &alert):
-		return "the server broke the handshake off: " + alert.Error()
-	}
-	return ""
+	return first
 }
 
 // Describe tells of a connection for a trace: version, cipher, protocol, and each certificate.
@@ -78,27 +57,59 @@ func Describe(state tls.ConnectionState) string {
 		fmt.Fprintf(&b, " %s", state.NegotiatedProtocol)
 	}
 	for _, cert := range state.PeerCertificates {
-		fmt.Fprintf(&b, "\ncertificate of %s by %s, valid %s to %s", strings.Join(names(cert), ", "), cert.Issuer,
-			cert.NotBefore.UTC().Format(time.RFC3339), cert.NotAfter.UTC().Format(time.RFC3339))
+		b.WriteString("\n" + describe(cert))
 	}
 	return b.String()
 }
 
-// names are those that a certificate is for.
+func describe(cert *x509.Certificate) string {
+	return fmt.Sprintf("certificate of %s by %q, valid %s to %s", holder(cert), clip(cert.Issuer.String()), date(cert.NotBefore), date(cert.NotAfter))
+}
+
+// holder tells whose certificate it is: the names that it is for, or else its subject.
+func holder(cert *x509.Certificate) string {
+	if ns := names(cert); len(ns) > 0 {
+		return list(ns)
+	}
+	if s := cert.Subject.String(); s != "" {
+		return fmt.Sprintf("%q", clip(s))
+	}
+	return "serial number " + clip(cert.SerialNumber.String())
+}
+
+// names are those that a certificate is for; the common name is not among them (RFC 9525, section 2).
 func names(cert *x509.Certificate) []string {
 	out := append([]string(nil), cert.DNSNames...)
 	for _, ip := range cert.IPAddresses {
 		out = append(out, ip.String())
 	}
-	if out == nil {
-		out = []string{subject(cert)}
-	}
 	return out
 }
 
-func subject(cert *x509.Certificate) string {
-	if s := cert.Subject.String(); s != "" {
-		return s
+// list gives the first few names.
+func list(all []string) string {
+	const most = 5
+	var b strings.Builder
+	for i, name := range all {
+		if i == most {
+			fmt.Fprintf(&b, " and %d more", len(all)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(clip(name))
 	}
-	return "serial " + cert.SerialNumber.String()
+	return b.String()
 }
+
+// clip keeps what a server sends from filling the screen.
+func clip(s string) string {
+	const most = 120
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
+
+func date(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -4,29 +4,72 @@ package trust
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"os"
-	"sync"
-	"time"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
 
 	"vouch/checks"
 )
 
+// maxDays is the most that min_cert_days can sensibly ask for.
+const maxDays = 3650
+
 // A Spec is the part of a check's table that is about TLS; it is embedded in the Spec of each.
+//
+// A certificate that is soon to end is a failure like any other: whoever wants to be told, and to keep what
+// is announced, puts min_cert_days into a check of its own with on_fail = "warn".
 type Spec struct {
-	Verify      *bool  `toml:"verify"`        // whether the certificate must be valid; default true
+	Verify      *bool  `toml:"verify"`        // whether the server's certificate must be valid; default true
 	CA          string `toml:"ca"`            // PEM file of those trusted; default: the system's
 	Cert        string `toml:"cert"`          // PEM file of the client's certificate, for a server that asks
 	Key         string `toml:"key"`           // PEM file of its key
 	ServerName  string `toml:"server_name"`   // SNI, and the name that the certificate must have
-	MinCertDays int    `toml:"min_cert_days"` // least days that each certificate of the chain is still valid
+	MinCertDays int    `toml:"min_cert_days"` // least days that the certificate, and the chain if verified, are still valid
 }
 
 // Set says whether any of it is written, for a check that speaks TLS only at times.
 func (s *Spec) Set() bool { return *s != Spec{} }
 
+// Written gives the keys that are written, for a check that refuses them where it speaks no TLS.
+func (s *Spec) Written() (keys []string) {
+	for _, k := range []struct {
+		key string
+		set bool
+	}{
+		{"verify", s.Verify != nil}, {"ca", s.CA != ""}, {"cert", s.Cert != ""}, {"key", s.Key != ""},
+		{"server_name", s.ServerName != ""}, {"min_cert_days", s.MinCertDays != 0},
+	} {
+		if k.set {
+			keys = append(keys, k.key)
+		}
+	}
+	return keys
+}
+
+// Verifies says whether the server's certificate must be valid.
+func (s *Spec) Verifies() bool { return s.Verify == nil || *s.Verify }
+
 // Problems gives all that is wrong, without a look at the files.
-func (s *Spec) Problems() (ps []checks.Problem) {
+func (s *Spec) Problems() []checks.Problem {
+	ps := s.fileProblems()
+	if what := wrongName(s.ServerName); s.ServerName != "" && what != "" {
+		ps = append(ps, checks.Problem{Key: "server_name", Got: s.ServerName, What: what,
+			WayOut: `write a name as it is in the certificate, such as "www.example.com", or an IP address`})
+	}
+	if s.MinCertDays < 0 || s.MinCertDays > maxDays {
+		ps = append(ps, checks.Problem{Key: "min_cert_days", Got: fmt.Sprint(s.MinCertDays),
+			What: fmt.Sprintf("must be from 0 to %d", maxDays), WayOut: "write such as 14"})
+	}
+	return ps
+}
+
+func (s *Spec) fileProblems() (ps []checks.Problem) {
+	for _, f := range []struct{ key, path string }{{"ca", s.CA}, {"cert", s.Cert}, {"key", s.Key}} {
+		if f.path != "" && !filepath.IsAbs(f.path) {
+			ps = append(ps, checks.Problem{Key: f.key, Got: f.path, What: "must be an absolute path", WayOut: `write such as "/etc/vouch/` + filepath.Base(f.path) + `"`})
+		}
+	}
 	if (s.Cert == "") != (s.Key == "") {
 		key, other := "cert", "key"
 		if s.Cert == "" {
@@ -34,44 +77,47 @@ func (s *Spec) Problems() (ps []checks.Problem) {
 		}
 		ps = append(ps, checks.Problem{Key: key, What: "needs " + other + " as well", WayOut: "name both PEM files"})
 	}
-	if s.MinCertDays < 0 {
-		ps = append(ps, checks.Problem{Key: "min_cert_days", What: "must not be negative", WayOut: "write such as 14"})
-	}
-	if s.Verify != nil && !*s.Verify && s.CA != "" {
-		ps = append(ps, checks.Problem{Key: "ca", What: "has no effect with verify = false", WayOut: "remove one of them"})
+	if !s.Verifies() && s.CA != "" {
+		ps = append(ps, checks.Problem{Key: "ca", Got: s.CA, What: "has no effect with verify = false", WayOut: "remove one of them"})
 	}
 	return ps
 }
 
-// Local says which of the files cannot be read, or hold nothing of use.
-func (s *Spec) Local() (ps []checks.Problem) {
-	if _, err := roots(s.CA); err != nil {
-		ps = append(ps, checks.Problem{Key: "ca", Got: s.CA, What: err.Error(), WayOut: "name a PEM file that this process may read"})
+// NameProblems refuses a Spec that has no server_name to verify, for a check that knows no other name: the
+// address that is connected to says nothing about whose certificate is right.
+func (s *Spec) NameProblems() []checks.Problem {
+	if s.ServerName != "" || !s.Verifies() {
+		return nil
 	}
-	if s.Cert != "" {
-		if _, err := tls.LoadX509KeyPair(s.Cert, s.Key); err != nil {
-			ps = append(ps, checks.Problem{Key: "cert", Got: s.Cert, What: err.Error(), WayOut: "name PEM files that belong together, and that this process may read"})
+	return []checks.Problem{{Key: "server_name", What: "is missing: without it no certificate can be the right one",
+		WayOut: `write the name that the certificate must have, such as "www.example.com", or verify = false`}}
+}
+
+// wrongName says why no certificate can be for that name, or "".
+func wrongName(name string) string {
+	if _, err := netip.ParseAddr(name); err == nil {
+		return ""
+	}
+	if _, err := netip.ParseAddrPort(name); err == nil {
+		return "must be without a port"
+	}
+	if strings.HasPrefix(name, "*") {
+		return "must be the name of one host: the certificate may have a wildcard, which is not to be asked for"
+	}
+	for _, r := range name {
+		switch {
+		case r > 0x7e:
+			return "must be in ASCII, as it goes over the wire (xn--…)"
+		case r != '-' && r != '_' && r != '.' && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z'):
+			return "must be a DNS name or an IP address"
 		}
 	}
-	return ps
-}
-
-// A Client is the client's side of handshakes. It reads its files again when they have changed, so that a
-// renewed certificate needs no reload. It may be used concurrently.
-type Client struct {
-	spec Spec
-	name string
-	alpn []string
-
-	mu    sync.Mutex
-	stamp [3]stamp
-	made  *tls.Config
-}
-
-// A stamp tells one content of a file from another.
-type stamp struct {
-	at   time.Time
-	size int64
+	for label := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
+		if label == "" || len(label) > 63 {
+			return "must be a DNS name or an IP address"
+		}
+	}
+	return ""
 }
 
 // Client gives a client for a server that is called name where server_name is not set, and that is
@@ -80,60 +126,5 @@ func (s *Spec) Client(name string, alpn ...string) *Client {
 	if s.ServerName != "" {
 		name = s.ServerName
 	}
-	return &Client{spec: *s, name: name, alpn: alpn}
-}
-
-// Config gives what crypto/tls needs, for the caller to keep but not to change. No session is resumed:
-// each handshake is a whole one. The error is a *checks.Failure of reason tls.
-func (c *Client) Config() (*tls.Config, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var now [3]stamp
-	for i, path := range []string{c.spec.CA, c.spec.Cert, c.spec.Key} {
-		if info, err := os.Stat(path); path != "" && err == nil {
-			now[i] = stamp{info.ModTime(), info.Size()}
-		}
-	}
-	if c.made != nil && now == c.stamp {
-		return c.made, nil
-	}
-	made, err := c.read()
-	if err != nil {
-		return nil, &checks.Failure{Reason: checks.ReasonTLS, Err: err}
-	}
-	c.made, c.stamp = made, now
-	return made, nil
-}
-
-func (c *Client) read() (*tls.Config, error) {
-	pool, err := roots(c.spec.CA)
-	if err != nil {
-		return nil, err
-	}
-	conf := &tls.Config{RootCAs: pool, ServerName: c.name, NextProtos: c.alpn,
-		InsecureSkipVerify: c.spec.Verify != nil && !*c.spec.Verify}
-	if c.spec.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(c.spec.Cert, c.spec.Key)
-		if err != nil {
-			return nil, err
-		}
-		conf.Certificates = []tls.Certificate{pair}
-	}
-	return conf, nil
-}
-
-// roots reads a PEM file of certificates; nil without one: the system's.
-func roots(path string) (*x509.CertPool, error) {
-	if path == "" {
-		return nil, nil
-	}
-	pem, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, &os.PathError{Op: "read", Path: path, Err: errNoCertificate}
-	}
-	return pool, nil
+	return &Client{spec: *s, name: name, alpn: alpn, MinVersion: tls.VersionTLS12}
 }

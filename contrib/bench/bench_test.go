@@ -236,7 +236,7 @@ func TestRefusals(t *testing.T) {
 		want string
 	}{
 		{options{vouch: missing, runs: 0}, "-runs 0: must be at least 1"},
-		{options{vouch: missing, runs: 1, only: "quer"}, "-only quer: no such part: name one of query, change, frr, bird, drivers, core, fault, round, idle, loss"},
+		{options{vouch: missing, runs: 1, only: "quer"}, "-only quer: no such part: name one of query, change, frr, bird, drivers, core, fault, round, checks, fleet, idle, loss"},
 		{options{vouch: missing, runs: 1}, "build it with `make build`, or name it with -vouch"},
 	} {
 		if _, err := newBench(c.o); err == nil || !strings.Contains(err.Error(), c.want) {

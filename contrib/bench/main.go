@@ -32,14 +32,22 @@ func run() int {
 	flag.StringVar(&o.only, "only", "", "measure one part only, by its `name`: "+strings.Join(names(), ", "))
 	flag.IntVar(&o.runs, "runs", 10, "how often each thing is measured")
 	flag.BoolVar(&o.json, "json", false, "print one JSON object")
-	worker := flag.Bool("worker", false, "measure rounds of checks in the network namespace this runs in; used by this program itself")
+	worker := flag.String("worker", "", "measure a `part` in the network namespace this runs in; used by this program itself")
+	plan := flag.String("plan", "", "the `file` that says what a worker measures")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if *worker {
+	switch *worker {
+	case "":
+		return status(measure(ctx, o))
+	case "round":
 		return status(work(ctx, os.Stdout, o.runs))
+	case "checks":
+		return status(contend(ctx, os.Stdout, *plan, o.runs))
+	case "swarm":
+		return status(swarmFor(ctx, os.Stdout, o.runs))
 	}
-	return status(measure(ctx, o))
+	return status(fmt.Errorf("-worker %s: no such worker", *worker))
 }
 
 // errPart says that the parts which could be measured were printed, and others could not be.
@@ -77,6 +85,8 @@ var parts = []part{
 	{"core", "from the decision to the core's kernel table", (*bench).core},
 	{"fault", "from a fault to the address off lo", (*bench).fault},
 	{"round", "one round of checks: dns, route, address, tcp", (*bench).round},
+	{"checks", "one check of each kind", (*bench).checks},
+	{"fleet", "1000 services with three checks each second", (*bench).fleet},
 	{"idle", "an agent with nothing to do", (*bench).idle},
 	{"loss", "queries that the client lost", (*bench).loss},
 }

@@ -36,7 +36,7 @@ func (b *bench) round(ctx context.Context, r *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	text, err := n.node.Run(ctx, b.self, "-worker", "-runs", fmt.Sprint(b.runs))
+	text, err := n.node.Run(ctx, b.self, "-worker", "round", "-runs", fmt.Sprint(b.runs))
 	if err != nil {
 		return err
 	}
@@ -162,16 +162,18 @@ func greet() (address string, stop func(), err error) {
 		return "", nil, err
 	}
 	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_ = c.SetDeadline(time.Now().Add(time.Second))
-			_, _ = c.Write([]byte(greeting))
-			_ = c.Close()
-		}
-	})
+	serving.Go(func() { greetAll(l) })
 	return l.Addr().String(), func() { _ = l.Close(); serving.Wait() }, nil
+}
+
+func greetAll(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		_ = c.SetDeadline(time.Now().Add(time.Second))
+		_, _ = c.Write([]byte(greeting))
+		_ = c.Close()
+	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"vouch/routers/rtnl/hub"
 )
 
 // An Address is one address of an interface.
@@ -38,27 +40,38 @@ func (a Address) State() string {
 
 // Addresses reads the addresses of all interfaces, of both families, in the kernel's order. It
 // returns within the deadline of ctx, or a second. It fails also when the addresses changed under
-// every attempt to read them.
+// every attempt to read them. What it gives is shared with others who asked meanwhile, and must not be
+// changed.
 func Addresses(ctx context.Context) ([]Address, error) {
 	found, _, err := readAddresses(ctx)
 	return found, err
 }
 
-// readAddresses gives the interfaces too, as some may have no address.
-func readAddresses(ctx context.Context) (found []Address, links map[int]link, err error) {
-	err = again(ctx, func() error {
-		c, err := dial()
-		if err != nil {
+// An inventory is all addresses, and all interfaces, as some may have no address.
+type inventory struct {
+	addresses []Address
+	links     map[int]link
+}
+
+var inventories readings[inventory]
+
+func readAddresses(ctx context.Context) ([]Address, map[int]link, error) {
+	i, err := inventories.ask(ctx, question{here: hub.Here()}, func(ctx context.Context) (i inventory, err error) {
+		err = again(ctx, func() error {
+			c, err := dial()
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			i.addresses, i.links, err = c.addresses(ctx)
 			return err
-		}
-		defer c.close()
-		found, links, err = c.addresses(ctx)
-		return err
+		})
+		return i, err
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("read addresses: %w", err)
 	}
-	return found, links, nil
+	return i.addresses, i.links, nil
 }
 
 // addresses reads them once. The interfaces are read last, so that each address has its name unless

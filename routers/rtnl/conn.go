@@ -15,6 +15,10 @@ import (
 // bufferSize is more than the kernel ever puts into one datagram (32 KiB for a dump).
 const bufferSize = 64 << 10
 
+// The library finds its byte order out when it is first asked, in a variable without a lock (netlink 1.3.1):
+// it is asked here, before there can be two goroutines.
+var _ = nl.NativeEndian()
+
 // A conn is one rtnetlink socket, used by one goroutine at a time.
 type conn struct {
 	file *os.File

@@ -94,7 +94,7 @@ func TestDumpInterrupted(t *testing.T) {
 func TestRoutesThatNameWhatIsGone(t *testing.T) {
 	twoPairs(t)
 	for _, r := range []route{by(4242), unicast(0, over(4242))} {
-		if d, err := weigh(t.Context(), IPv4, MainTable, []route{r}); !errors.Is(err, errInterrupted) {
+		if d, err := complete(t.Context(), []route{r}); !errors.Is(err, errInterrupted) {
 			t.Errorf("%+v: %+v, %v, want it interrupted", r, d, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 
 	"github.com/vishvananda/netlink/nl"
@@ -30,8 +31,8 @@ func (f Family) String() string {
 // MainTable is the number of the table that is asked where no rule says otherwise.
 const MainTable uint32 = unix.RT_TABLE_MAIN
 
-// tableName gives the number of a table, with the kernel's name where it has one.
-func tableName(table uint32) string {
+// TableName gives the number of a table, with the kernel's name where it has one.
+func TableName(table uint32) string {
 	switch table {
 	case unix.RT_TABLE_MAIN:
 		return "main (254)"
@@ -44,82 +45,76 @@ func tableName(table uint32) string {
 }
 
 // DefaultRoute reads the default route of a table and judges it. Only a route to everything counts,
-// not two halves. It returns within the deadline of ctx, or a second. It fails also when the tables
-// changed under every attempt to read them. Kernel 4.20 and later dump one table only; an earlier one
-// dumps all of them.
-func DefaultRoute(ctx context.Context, family Family, table uint32) (Default, error) {
-	var d Default
-	err := again(ctx, func() (err error) {
-		d, err = readDefault(ctx, family, table)
-		return err
+// not two halves; see Halves. Over names the interfaces that it may lead over; none: any. It returns within
+// the deadline of ctx, or a second. It fails also when the tables changed under every attempt to read
+// them. Kernel 4.20 and later dump one table only; an earlier one dumps all of them.
+func DefaultRoute(ctx context.Context, family Family, table uint32, over ...string) (Way, error) {
+	p, err := read(ctx, question{family: family, table: table}, func(ctx context.Context) (picture, error) {
+		return readDefault(ctx, family, table)
 	})
 	if err != nil {
-		return Default{}, fmt.Errorf("read %s default route of table %s: %w", family, tableName(table), err)
+		return Way{}, fmt.Errorf("read %s default route of table %s: %w", family, TableName(table), err)
 	}
-	return d, nil
+	return p.judge(family, over), nil
+}
+
+// halves are the two networks that routes to everything but the default route itself lead to.
+var halves = map[Family][2]netip.Prefix{
+	IPv4: {netip.MustParsePrefix("0.0.0.0/1"), netip.MustParsePrefix("128.0.0.0/1")},
+	IPv6: {netip.MustParsePrefix("::/1"), netip.MustParsePrefix("8000::/1")},
+}
+
+// Halves judges the routes of a table to the two halves of everything (0.0.0.0/1 and 128.0.0.0/1, or ::/1
+// and 8000::/1): of use are only both. Each half may have the default route for its route. It reads the
+// whole table, if the kernel's own choice tells nothing.
+func Halves(ctx context.Context, family Family, table uint32, over ...string) (Way, error) {
+	var both Way
+	for _, half := range halves[family] {
+		w, err := RouteTo(ctx, half, table, over...)
+		if err != nil || !w.Usable {
+			return w, err
+		}
+		if both.Text != "" && both.Text != w.Text {
+			w.Text = both.Text + ", " + w.Text
+		}
+		both = w
+	}
+	return both, nil
 }
 
 // readDefault reads once.
-func readDefault(ctx context.Context, family Family, table uint32) (Default, error) {
+func readDefault(ctx context.Context, family Family, table uint32) (picture, error) {
 	if family == IPv6 {
 		return readDefault6(ctx, table)
 	}
 	routes, _, err := dumpDefaults(ctx, family, table)
 	if err != nil {
-		return Default{}, err
+		return picture{}, err
 	}
-	return weigh(ctx, family, table, routes)
-}
-
-// weigh reads what the routes name, and judges. What is named and not there was removed since:
-// then the routes are no longer so either.
-func weigh(ctx context.Context, family Family, table uint32, routes []route) (Default, error) {
-	c, err := dial()
-	if err != nil {
-		return Default{}, err
-	}
-	defer c.close()
-	objects, err := c.objects(ctx, routes)
-	if err != nil {
-		return Default{}, err
-	}
-	links, err := c.links(ctx, routes, objects)
-	if err != nil {
-		return Default{}, err
-	}
-	return judge(family, table, routes, objects, links), nil
+	return complete(ctx, routes)
 }
 
 // dumpDefaults reads the default routes of a table. They stand together in a dump, so that the
-// first other route behind them ends it: for IPv4 they come first. Whole says that the table came in
-// one piece, between two changes of it.
+// first other route behind them ends it. Of IPv4 they come first, but for those to networks that begin
+// with 0.0.0.0 as well: the first to any other ends the dump too.
 func dumpDefaults(ctx context.Context, family Family, table uint32) (routes []route, whole bool, err error) {
-	c, err := dial()
-	if err != nil {
-		return nil, false, err
-	}
-	defer c.close()
-	err = c.dump(ctx, routeRequest(family, table), func(data []byte) bool {
+	found := false
+	return dumpRoutes(ctx, family, table, func(data []byte) (route, bool, bool) {
 		r, ok := parseDefault(data, table)
-		if ok {
-			routes = append(routes, r)
-		}
-		return ok || len(routes) == 0 || toAll(data)
+		found = found || ok
+		past := found && !toAll(data) || !found && family == IPv4 && beyondZero(data, table)
+		return r, ok, !past
 	})
-	if errors.Is(err, unix.ENOENT) { // no such table: it has no routes
-		return nil, true, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("read routes: %w", err)
-	}
-	return routes, c.datagrams <= 2, nil // the second is the end
 }
 
-func routeRequest(family Family, table uint32) *nl.NetlinkRequest {
-	req := nl.NewNetlinkRequest(unix.RTM_GETROUTE, 0)
-	req.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: uint8(family)}})
-	req.AddData(nl.NewRtAttr(unix.RTA_TABLE, nl.Uint32Attr(table)))
-	return req
+// beyondZero says that a struct rtmsg is of a route of the table to a network that does not begin with
+// 0.0.0.0: the kernel keeps IPv4 routes in a trie, and walks it in the order of their first addresses.
+func beyondZero(b []byte, table uint32) bool {
+	if toAll(b) {
+		return false
+	}
+	r, ok := parseRoute(b, table)
+	return ok && !r.dst.Addr().IsUnspecified()
 }
 
 // objects reads the nexthop objects that routes name in place of legs, and their members.
@@ -171,8 +166,8 @@ type nhmsg struct{}
 func (nhmsg) Len() int          { return unix.SizeofNhmsg }
 func (nhmsg) Serialize() []byte { return make([]byte, unix.SizeofNhmsg) }
 
-// links reads the interfaces that the routes and objects lead over.
-func (c *conn) links(ctx context.Context, routes []route, objects map[uint32]nexthop) (map[int]link, error) {
+// linksOf reads the interfaces that the routes and objects lead over.
+func (c *conn) linksOf(ctx context.Context, routes []route, objects map[uint32]nexthop) (map[int]link, error) {
 	var legs []leg
 	for _, r := range routes {
 		legs = append(legs, r.legs...)

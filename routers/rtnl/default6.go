@@ -6,37 +6,36 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
 // readDefault6 reads once. In an IPv6 dump the default route comes last, behind a table that may be
 // long. So the kernel is first asked for its own choice, and the table only when that is no usable
 // default route.
-func readDefault6(ctx context.Context, table uint32) (Default, error) {
-	d, err := chosen(ctx, table)
-	if err == nil && d.Usable {
-		return d, nil
+func readDefault6(ctx context.Context, table uint32) (picture, error) {
+	p, err := chosen(ctx, table)
+	if err == nil && p.judge(IPv6, nil).Usable {
+		return p, nil
 	}
-	none := table == MainTable && errors.Is(err, unix.ENETUNREACH)
+	none := table == MainTable && errors.Is(err, refusal(""))
 	changes, err := listen([]int{unix.RTNLGRP_IPV6_ROUTE})
 	if err != nil {
-		return Default{}, err
+		return picture{}, err
 	}
 	defer changes.close()
 	routes, whole, err := dumpDefaults(ctx, IPv6, table)
 	if err != nil {
-		return Default{}, err
+		return picture{}, err
 	}
 	if len(routes) == 0 && !whole && !none && !changes.quiet() {
-		return Default{}, fmt.Errorf("IPv6 routes: %w", errInterrupted)
+		return picture{}, fmt.Errorf("IPv6 routes: %w", errInterrupted)
 	}
-	return weigh(ctx, IPv6, table, routes)
+	return complete(ctx, routes)
 }
 
 // quiet says that no message has come. When a table changes between two pieces of a dump, the
 // kernel (6.18) goes on by counting entries, so that with some deleted it passes over as many that
-// stand, and does not set NLM_F_DUMP_INTR. A default route not found in such a dump may be there.
+// stand, and does not set NLM_F_DUMP_INTR. A route not found in such a dump may be there.
 func (c *conn) quiet() bool {
 	var failed error
 	err := c.raw.Control(func(fd uintptr) { _, _, failed = unix.Recvfrom(int(fd), c.buf, unix.MSG_DONTWAIT) })
@@ -48,24 +47,11 @@ func (c *conn) quiet() bool {
 var unassigned = netip.MustParseAddr("4000::")
 
 // chosen asks the kernel for the IPv6 route that it would take to an address that only a default
-// route leads to, and judges it if it is a default route of the table.
-func chosen(ctx context.Context, table uint32) (Default, error) {
-	c, err := dial()
-	if err != nil {
-		return Default{}, err
+// route leads to; there are no routes in it if that is no default route of the table.
+func chosen(ctx context.Context, table uint32) (picture, error) {
+	p, err := choice(ctx, Lookup{To: unassigned})
+	if err != nil || !p.covers(netip.PrefixFrom(netip.IPv6Unspecified(), 0), table) {
+		return picture{}, err
 	}
-	defer c.close()
-	req := nl.NewNetlinkRequest(unix.RTM_GETROUTE, 0)
-	req.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET6, Dst_len: 128, Flags: unix.RTM_F_FIB_MATCH}})
-	req.AddData(nl.NewRtAttr(unix.RTA_DST, unassigned.AsSlice()))
-	var routes []route
-	err = c.get(ctx, req, func(data []byte) {
-		if r, ok := parseDefault(data, table); ok {
-			routes = append(routes, r)
-		}
-	})
-	if err != nil {
-		return Default{}, err
-	}
-	return weigh(ctx, IPv6, table, routes)
+	return p, nil
 }

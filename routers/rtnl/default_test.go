@@ -14,16 +14,16 @@ var faces = []struct {
 	lines  []string
 	family Family
 	table  uint32
-	want   Default
+	want   Way
 }{
-	{"none", nil, IPv4, 0, Default{Text: "no default route in table main (254)"}},
-	{"none6", nil, IPv6, 0, Default{Text: "no default route in table main (254)"}},
-	{"no such table", nil, IPv4, 999, Default{Text: "no default route in table 999"}},
-	{"no such table6", nil, IPv6, 999, Default{Text: "no default route in table 999"}},
+	{"none", nil, IPv4, 0, Way{}},
+	{"none6", nil, IPv6, 0, Way{}},
+	{"no such table", nil, IPv4, 999, Way{}},
+	{"no such table6", nil, IPv6, 999, Way{}},
 	{"two halves", []string{"route add 0.0.0.0/1 via 10.0.1.1", "route add 128.0.0.0/1 via 10.0.1.1"}, IPv4, 0,
-		Default{Text: "no default route in table main (254)"}},
+		Way{}},
 	{"two halves6", []string{"route add ::/1 via fd00:1::1", "route add 8000::/1 via fd00:1::1"}, IPv6, 0,
-		Default{Text: "no default route in table main (254)"}},
+		Way{}},
 	{"single", []string{"route add default via 10.0.1.1"}, IPv4, 0, good("via 10.0.1.1 dev eth0")},
 	{"single6", []string{"route add ::/0 via fd00:1::1"}, IPv6, 0, good("via fd00:1::1 dev eth0")},
 	{"on link", []string{"route add default dev eth0"}, IPv4, 0, good("dev eth0")},
@@ -34,33 +34,33 @@ var faces = []struct {
 	{"multipath6", []string{"route add ::/0 nexthop via fd00:1::1 nexthop via fd00:2::1"}, IPv6, 0,
 		good("via fd00:1::1 dev eth0, via fd00:2::1 dev eth1")},
 	{"lo", []string{"route add default dev lo"}, IPv4, 0, bad("default dev lo: leads back to this host")},
-	{"blackhole", []string{"route add blackhole default"}, IPv4, 0, bad("default route is blackhole")},
-	{"unreachable", []string{"route add unreachable default"}, IPv4, 0, bad("default route is unreachable")},
-	{"prohibit", []string{"route add prohibit default"}, IPv4, 0, bad("default route is prohibit")},
-	{"throw", []string{"route add throw default"}, IPv4, 0, bad("default route is throw")},
-	{"blackhole6", []string{"route add blackhole ::/0"}, IPv6, 0, bad("default route is blackhole")},
-	{"unreachable6", []string{"route add unreachable ::/0"}, IPv6, 0, bad("default route is unreachable")},
-	{"prohibit6", []string{"route add prohibit ::/0"}, IPv6, 0, bad("default route is prohibit")},
-	{"throw6", []string{"route add throw ::/0"}, IPv6, 0, bad("default route is throw")},
-	{"local", []string{"route add local default dev lo table 100"}, IPv4, 100, bad("default route is local")},
+	{"blackhole", []string{"route add blackhole default"}, IPv4, 0, bad("blackhole default")},
+	{"unreachable", []string{"route add unreachable default"}, IPv4, 0, bad("unreachable default")},
+	{"prohibit", []string{"route add prohibit default"}, IPv4, 0, bad("prohibit default")},
+	{"throw", []string{"route add throw default"}, IPv4, 0, bad("throw default")},
+	{"blackhole6", []string{"route add blackhole ::/0"}, IPv6, 0, bad("blackhole default metric 1024")},
+	{"unreachable6", []string{"route add unreachable ::/0"}, IPv6, 0, bad("unreachable default metric 1024")},
+	{"prohibit6", []string{"route add prohibit ::/0"}, IPv6, 0, bad("prohibit default metric 1024")},
+	{"throw6", []string{"route add throw ::/0"}, IPv6, 0, bad("throw default metric 1024")},
+	{"local", []string{"route add local default dev lo table 100"}, IPv4, 100, bad("local default")},
 	{"hidden", []string{"route add default via 10.0.1.1 metric 20", "route add unreachable default metric 10"}, IPv4, 0,
-		bad("default route is unreachable")},
+		bad("unreachable default metric 10")},
 	{"hidden6", []string{"route add ::/0 via fd00:1::1 metric 20", "route add unreachable ::/0 metric 10"}, IPv6, 0,
-		bad("default route is unreachable")},
+		bad("unreachable default metric 10")},
 	{"hiding", []string{"route add default via 10.0.1.1 metric 10", "route add unreachable default metric 20"}, IPv4, 0,
 		good("via 10.0.1.1 dev eth0")},
 	{"hiding6", []string{"route add ::/0 via fd00:1::1 metric 10", "route add unreachable ::/0 metric 20"}, IPv6, 0,
 		good("via fd00:1::1 dev eth0")},
-	{"tos only", []string{"route add default via 10.0.1.1 tos 0x10"}, IPv4, 0, Default{Text: "no default route in table main (254)"}},
-	{"tos beside", []string{"route add default via 10.0.1.1 tos 0x10", "route add blackhole default"}, IPv4, 0, bad("default route is blackhole")},
-	{"source only6", []string{"route add ::/0 from fd53::/64 via fd00:1::1"}, IPv6, 0, Default{Text: "no default route in table main (254)"}},
-	{"other table", []string{"route add default via 10.0.1.1 table 77"}, IPv4, 0, Default{Text: "no default route in table main (254)"}},
-	{"other table6", []string{"route add ::/0 via fd00:1::1 table 77"}, IPv6, 0, Default{Text: "no default route in table main (254)"}},
+	{"tos only", []string{"route add default via 10.0.1.1 tos 0x10"}, IPv4, 0, Way{}},
+	{"tos beside", []string{"route add default via 10.0.1.1 tos 0x10", "route add blackhole default"}, IPv4, 0, bad("blackhole default")},
+	{"source only6", []string{"route add ::/0 from fd53::/64 via fd00:1::1"}, IPv6, 0, Way{}},
+	{"other table", []string{"route add default via 10.0.1.1 table 77"}, IPv4, 0, Way{}},
+	{"other table6", []string{"route add ::/0 via fd00:1::1 table 77"}, IPv6, 0, Way{}},
 	{"that table", []string{"route add default via 10.0.1.1 table 1077"}, IPv4, 1077, good("via 10.0.1.1 dev eth0")},
 	{"that table6", []string{"route add ::/0 via fd00:1::1 table 1077"}, IPv6, 1077, good("via fd00:1::1 dev eth0")},
 	{"no carrier", []string{"route add default via 10.0.1.1", "link set peer0 down"}, IPv4, 0, bad("default via 10.0.1.1 dev eth0: link has no carrier")},
 	{"no carrier6", []string{"route add ::/0 via fd00:1::1", "link set peer0 down"}, IPv6, 0, bad("default via fd00:1::1 dev eth0: link has no carrier")},
-	{"link down", []string{"route add default via 10.0.1.1", "link set eth0 down"}, IPv4, 0, Default{Text: "no default route in table main (254)"}},
+	{"link down", []string{"route add default via 10.0.1.1", "link set eth0 down"}, IPv4, 0, Way{}},
 	{"one leg down", []string{"route add default nexthop via 10.0.1.1 nexthop via 10.0.2.1", "link set eth0 down"}, IPv4, 0, good("via 10.0.2.1 dev eth1")},
 	{"one leg without carrier", []string{"route add default nexthop via 10.0.1.1 nexthop via 10.0.2.1", "link set peer1 down"}, IPv4, 0, good("via 10.0.1.1 dev eth0")},
 	{"one leg without carrier6", []string{"route add ::/0 nexthop via fd00:1::1 nexthop via fd00:2::1", "link set peer1 down"}, IPv6, 0, good("via fd00:1::1 dev eth0")},
@@ -91,7 +91,7 @@ func TestDefaultRouteByNexthopObject(t *testing.T) {
 		name   string
 		lines  []string
 		family Family
-		want   Default
+		want   Way
 	}{
 		{"one", append(two, "route add default nhid 1"), IPv4, good("via 10.0.1.1 dev eth0")},
 		{"one6", append(two6, "route add ::/0 nhid 1"), IPv6, good("via fd00:1::1 dev eth0")},
@@ -100,13 +100,13 @@ func TestDefaultRouteByNexthopObject(t *testing.T) {
 		{"group6", append(two6, "route add ::/0 nhid 3"), IPv6, good("via fd00:1::1 dev eth0, via fd00:2::1 dev eth1")},
 		{"shrunk", append(two, "route add default nhid 3", "nexthop del id 1"), IPv4, good("via 10.0.2.1 dev eth1")},
 		{"without carrier", append(two, "route add default nhid 3", "link set peer0 down"), IPv4, good("via 10.0.2.1 dev eth1")},
-		{"blackhole", []string{"nexthop add id 9 blackhole", "route add default nhid 9"}, IPv4, bad("default route is blackhole")},
-		{"blackhole group", []string{"nexthop add id 9 blackhole", "nexthop add id 10 group 9", "route add default nhid 10"}, IPv4, bad("default route is blackhole")},
+		{"blackhole", []string{"nexthop add id 9 blackhole", "route add default nhid 9"}, IPv4, bad("blackhole default")},
+		{"blackhole group", []string{"nexthop add id 9 blackhole", "nexthop add id 10 group 9", "route add default nhid 10"}, IPv4, bad("blackhole default")},
 		{"lo", []string{"nexthop add id 9 dev lo", "route add default nhid 9"}, IPv4, bad("default dev lo: leads back to this host")},
-		{"deleted", append(two, "route add default nhid 1", "nexthop del id 1"), IPv4, Default{Text: "no default route in table main (254)"}},
-		{"deleted6", append(two6, "route add ::/0 nhid 1", "nexthop del id 1"), IPv6, Default{Text: "no default route in table main (254)"}},
-		{"flushed", append(two, "route add default nhid 3", "nexthop flush"), IPv4, Default{Text: "no default route in table main (254)"}},
-		{"link down", append(two, "route add default nhid 1", "link set eth0 down"), IPv4, Default{Text: "no default route in table main (254)"}},
+		{"deleted", append(two, "route add default nhid 1", "nexthop del id 1"), IPv4, Way{}},
+		{"deleted6", append(two6, "route add ::/0 nhid 1", "nexthop del id 1"), IPv6, Way{}},
+		{"flushed", append(two, "route add default nhid 3", "nexthop flush"), IPv4, Way{}},
+		{"link down", append(two, "route add default nhid 1", "link set eth0 down"), IPv4, Way{}},
 	} {
 		for _, compat := range []string{"1", "0"} {
 			t.Run(c.name+" compat "+compat, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestDefaultRouteByNexthopObject(t *testing.T) {
 func TestDeadLinkIsPassedOver(t *testing.T) {
 	for _, c := range []struct {
 		ignore string
-		want   Default
+		want   Way
 	}{
 		{"1", good("via 10.0.2.1 dev eth1")},
 		{"0", bad("default via 10.0.1.1 dev eth0: link has no carrier")},
@@ -166,7 +166,7 @@ func TestWatchAndRead(t *testing.T) {
 					sysctl(t, "net/ipv6/conf/all/disable_ipv6", "1")
 				}
 				ip(t, c.setup...)
-				var last atomic.Pointer[Default]
+				var last atomic.Pointer[Way]
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				ns.Go(func() {
@@ -184,10 +184,10 @@ func TestWatchAndRead(t *testing.T) {
 	}
 }
 
-func good(legs string) Default { return Default{Found: true, Usable: true, Text: "default " + legs} }
-func bad(text string) Default  { return Default{Found: true, Text: text} }
+func good(legs string) Way { return Way{Found: true, Usable: true, Text: "default " + legs} }
+func bad(text string) Way  { return Way{Found: true, Text: text} }
 
-func defaultRoute(tb testing.TB, family Family, table uint32) Default {
+func defaultRoute(tb testing.TB, family Family, table uint32) Way {
 	tb.Helper()
 	d, err := DefaultRoute(tb.Context(), family, table)
 	if err != nil {
@@ -197,9 +197,9 @@ func defaultRoute(tb testing.TB, family Family, table uint32) Default {
 }
 
 // wantDefault waits for the wanted reading: the kernel takes its time to tell of a lost carrier.
-func wantDefault(t *testing.T, ns *rtnltest.Namespace, family Family, table uint32, want Default) {
+func wantDefault(t *testing.T, ns *rtnltest.Namespace, family Family, table uint32, want Way) {
 	t.Helper()
-	var got Default
+	var got Way
 	defer func() {
 		if got != want {
 			t.Errorf("got  %+v\nwant %+v", got, want)

@@ -9,13 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Default is what was found of the default route of one table.
-type Default struct {
-	Found  bool   // there is one, of whatever use
-	Usable bool   // the kernel sends packets by it over a link that is up
-	Text   string // for people: the route, and why it is not usable
-}
-
 // kinds are the types of routes that send nothing anywhere, by their names in iproute2.
 var kinds = map[uint8]string{
 	unix.RTN_LOCAL: "local", unix.RTN_BROADCAST: "broadcast", unix.RTN_ANYCAST: "anycast",
@@ -23,36 +16,38 @@ var kinds = map[uint8]string{
 	unix.RTN_PROHIBIT: "prohibit", unix.RTN_THROW: "throw", unix.RTN_NAT: "nat",
 }
 
-// judge decides what the default routes of a table are worth, as the kernel does: the lowest metric
-// is asked first, and what it says is final, unless all its next hops are dead, which are passed
-// over. So an unreachable default hides a good one with a higher metric. One live next hop of
-// several is enough. objects and links hold all that the routes name.
-func judge(family Family, table uint32, routes []route, objects map[uint32]nexthop, links map[int]link) Default {
-	passed := Default{Text: "no default route in table " + tableName(table)}
-	for _, r := range byMetric(family, routes) {
-		d, dead := judgeRoute(r, objects, links)
+// judge decides what the routes of a table to one place are worth, as the kernel does: the most specific
+// is asked first, and of those the one with the lowest metric; what it says is final, unless all its next
+// hops are dead, which are passed over. So an unreachable default hides a good one with a higher metric.
+// One live next hop of several is enough. Over names the interfaces that count; none: all.
+func (p picture) judge(family Family, over []string) Way {
+	var passed Way
+	for _, r := range inOrder(family, p.routes) {
+		w, dead := p.judgeRoute(r, over)
 		if !dead {
-			return d
+			return w
 		}
 		if !passed.Found {
-			passed = d
+			passed = w
 		}
 	}
 	return passed
 }
 
-// byMetric sorts routes into the order in which the kernel asks them. IPv6 may have several of one
+// inOrder sorts routes into the order in which the kernel asks them. IPv6 may have several of one
 // metric, such as from two routers' advertisements: they are as one route with several next hops.
-func byMetric(family Family, routes []route) []route {
+func inOrder(family Family, routes []route) []route {
 	sorted := slices.Clone(routes)
-	slices.SortStableFunc(sorted, func(a, b route) int { return cmp.Compare(a.metric, b.metric) })
+	slices.SortStableFunc(sorted, func(a, b route) int {
+		return cmp.Or(cmp.Compare(b.length(), a.length()), cmp.Compare(a.metric, b.metric))
+	})
 	if family == IPv4 {
 		return sorted
 	}
 	merged := sorted[:0]
 	for _, r := range sorted {
 		last := len(merged) - 1
-		if last >= 0 && merged[last].metric == r.metric && plain(merged[last]) && plain(r) {
+		if last >= 0 && merged[last].dst == r.dst && merged[last].metric == r.metric && plain(merged[last]) && plain(r) {
 			merged[last].legs = slices.Concat(merged[last].legs, r.legs)
 			continue
 		}
@@ -65,24 +60,24 @@ func byMetric(family Family, routes []route) []route {
 func plain(r route) bool { return r.kind == unix.RTN_UNICAST && len(r.legs) > 0 }
 
 // judgeRoute judges one route; dead says that the kernel passes over it.
-func judgeRoute(r route, objects map[uint32]nexthop, links map[int]link) (d Default, dead bool) {
+func (p picture) judgeRoute(r route, over []string) (w Way, dead bool) {
 	legs, blackhole := r.legs, false
 	if len(legs) == 0 && r.nexthop != 0 {
-		legs, blackhole = resolve(r.nexthop, objects)
+		legs, blackhole = resolve(r.nexthop, p.objects)
 	}
 	switch {
 	case blackhole:
-		return Default{Found: true, Text: "default route is blackhole"}, false
+		return Way{Found: true, Text: r.text("blackhole")}, false
 	case r.kind != unix.RTN_UNICAST:
 		name, ok := kinds[r.kind]
 		if !ok {
-			name = fmt.Sprintf("of unknown type %d", r.kind)
+			name = fmt.Sprintf("type %d", r.kind)
 		}
-		return Default{Found: true, Text: "default route is " + name}, false
+		return Way{Found: true, Text: r.text(name)}, false
 	case len(legs) == 0:
-		return Default{Found: true, Text: "default route has no next hop"}, false
+		return Way{Found: true, Text: r.name() + " has no next hop"}, false
 	}
-	return judgeLegs(legs, links)
+	return judgeLegs(r.name(), legs, p.links, over)
 }
 
 // resolve gives the legs of a nexthop object. Groups hold no groups.
@@ -101,11 +96,14 @@ func resolve(id uint32, objects map[uint32]nexthop) (legs []leg, blackhole bool)
 }
 
 // judgeLegs needs one of several to be alive.
-func judgeLegs(legs []leg, links map[int]link) (d Default, dead bool) {
+func judgeLegs(name string, legs []leg, links map[int]link, over []string) (w Way, dead bool) {
 	var alive, faulty []string
 	dead = true
 	for _, l := range legs {
 		text, fault := describe(l, links[l.index]), fault(l, links[l.index])
+		if fault == "" && len(over) > 0 && !slices.Contains(over, links[l.index].name) {
+			fault = "not over " + strings.Join(over, " or ")
+		}
 		dead = dead && l.has(unix.RTNH_F_DEAD)
 		if fault == "" {
 			alive = append(alive, text)
@@ -116,9 +114,9 @@ func judgeLegs(legs []leg, links map[int]link) (d Default, dead bool) {
 	slices.Sort(alive) // the kernel tells IPv6 legs in turns
 	slices.Sort(faulty)
 	if len(alive) > 0 {
-		return Default{Found: true, Usable: true, Text: "default " + strings.Join(alive, ", ")}, false
+		return Way{Found: true, Usable: true, Text: name + " " + strings.Join(alive, ", ")}, false
 	}
-	return Default{Found: true, Text: "default " + strings.Join(faulty, "; ")}, dead
+	return Way{Found: true, Text: name + " " + strings.Join(faulty, "; ")}, dead
 }
 
 func describe(l leg, via link) string {
@@ -134,6 +132,8 @@ func fault(l leg, via link) string {
 	switch {
 	case via.has(unix.IFF_LOOPBACK):
 		return "leads back to this host"
+	case via.kind == "dummy":
+		return "a dummy interface sends nothing"
 	case !via.has(unix.IFF_UP):
 		return "link is down"
 	case !via.has(unix.IFF_RUNNING), l.has(unix.RTNH_F_LINKDOWN):

@@ -16,6 +16,7 @@ type link struct {
 	index int
 	name  string
 	flags uint32 // IFF_*
+	kind  string // such as "dummy" or "vrf"; empty for hardware and lo
 }
 
 func (l link) has(flag uint32) bool { return l.flags&flag != 0 }
@@ -82,9 +83,22 @@ func parseLink(b []byte) (link, bool) {
 	}
 	l := link{index: int(int32(native.Uint32(b[4:]))), flags: native.Uint32(b[8:])}
 	for kind, value := range attributes(b[unix.SizeofIfInfomsg:]) {
-		if kind == unix.IFLA_IFNAME {
+		switch kind {
+		case unix.IFLA_IFNAME:
 			l.name = unix.ByteSliceToString(value)
+		case unix.IFLA_LINKINFO:
+			l.kind = linkKind(value)
 		}
 	}
 	return l, l.index > 0
+}
+
+// linkKind reads IFLA_INFO_KIND.
+func linkKind(b []byte) string {
+	for kind, value := range attributes(b) {
+		if kind == unix.IFLA_INFO_KIND {
+			return unix.ByteSliceToString(value)
+		}
+	}
+	return ""
 }

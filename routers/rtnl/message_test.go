@@ -116,7 +116,7 @@ func TestParseDefault(t *testing.T) {
 	leg3 := slices.Concat([]byte{16, 0, unix.RTNH_F_LINKDOWN, 0}, word(3), gw)
 	leg4 := slices.Concat([]byte{8, 0, 0, 0}, word(4))
 	via := attribute(unix.RTA_VIA, append(native.AppendUint16(nil, unix.AF_INET6), netip.MustParseAddr("fe80::1").AsSlice()...))
-	plainRoute := route{kind: unix.RTN_UNICAST, legs: []leg{{gateway, 3, 0}}}
+	plainRoute := route{kind: unix.RTN_UNICAST, table: 254, legs: []leg{{gateway, 3, 0}}}
 	main := func(attributes ...[]byte) []byte {
 		return slices.Concat(rtmsg(unix.RTN_UNICAST, 254, 0), slices.Concat(attributes...))
 	}
@@ -128,15 +128,15 @@ func TestParseDefault(t *testing.T) {
 	}{
 		{"destination absent", main(gw, oif), &plainRoute},
 		{"destination of zeros", main(attribute(unix.RTA_DST, make([]byte, 4)), gw, oif), &plainRoute},
-		{"metric", main(gw, oif, attribute(unix.RTA_PRIORITY, word(20))), &route{kind: unix.RTN_UNICAST, metric: 20, legs: plainRoute.legs}},
+		{"metric", main(gw, oif, attribute(unix.RTA_PRIORITY, word(20))), &route{kind: unix.RTN_UNICAST, table: 254, metric: 20, legs: plainRoute.legs}},
 		{"table in attribute", slices.Concat(rtmsg(unix.RTN_UNICAST, 252, 0), attribute(unix.RTA_TABLE, word(254)), gw, oif), &plainRoute},
 		{"other table", slices.Concat(rtmsg(unix.RTN_UNICAST, 254, 0), attribute(unix.RTA_TABLE, word(1000)), gw, oif), nil},
-		{"flags", slices.Concat(rtmsg(unix.RTN_UNICAST, 254, unix.RTNH_F_DEAD), oif), &route{kind: unix.RTN_UNICAST, legs: []leg{{index: 3, flags: unix.RTNH_F_DEAD}}}},
-		{"via", main(via, oif), &route{kind: unix.RTN_UNICAST, legs: []leg{{netip.MustParseAddr("fe80::1"), 3, 0}}}},
+		{"flags", slices.Concat(rtmsg(unix.RTN_UNICAST, 254, unix.RTNH_F_DEAD), oif), &route{kind: unix.RTN_UNICAST, table: 254, legs: []leg{{index: 3, flags: unix.RTNH_F_DEAD}}}},
+		{"via", main(via, oif), &route{kind: unix.RTN_UNICAST, table: 254, legs: []leg{{netip.MustParseAddr("fe80::1"), 3, 0}}}},
 		{"multipath", main(attribute(unix.RTA_MULTIPATH, slices.Concat(leg3, leg4))),
-			&route{kind: unix.RTN_UNICAST, legs: []leg{{gateway, 3, unix.RTNH_F_LINKDOWN}, {index: 4}}}},
-		{"object", main(attribute(nexthopID, word(12))), &route{kind: unix.RTN_UNICAST, nexthop: 12}},
-		{"blackhole", rtmsg(unix.RTN_BLACKHOLE, 254, 0), &route{kind: unix.RTN_BLACKHOLE}},
+			&route{kind: unix.RTN_UNICAST, table: 254, legs: []leg{{gateway, 3, unix.RTNH_F_LINKDOWN}, {index: 4}}}},
+		{"object", main(attribute(nexthopID, word(12))), &route{kind: unix.RTN_UNICAST, table: 254, nexthop: 12}},
+		{"blackhole", rtmsg(unix.RTN_BLACKHOLE, 254, 0), &route{kind: unix.RTN_BLACKHOLE, table: 254}},
 		{"half", with(1, 1), nil},
 		{"host", with(1, 32), nil},
 		{"from a source", with(2, 64), nil},
@@ -148,7 +148,7 @@ func TestParseDefault(t *testing.T) {
 		if ok != (c.want != nil) {
 			t.Errorf("%s: taken %t", c.name, ok)
 		} else if ok {
-			if diff := cmp.Diff(*c.want, got, cmp.AllowUnexported(route{}, leg{}), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			if diff := cmp.Diff(*c.want, got, cmp.AllowUnexported(route{}, leg{}), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.name, diff)
 			}
 		}

@@ -2,6 +2,7 @@ package rtnl
 
 import (
 	"net/netip"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -9,12 +10,35 @@ import (
 // nexthopID is RTA_NH_ID: the nexthop object that a route leads to.
 const nexthopID = 30
 
-// A route is one default route as the kernel tells of it.
+// A route is one route as the kernel tells of it.
 type route struct {
+	dst     netip.Prefix // the zero Prefix: everything
+	table   uint32
 	kind    uint8  // RTN_*
 	metric  uint32 // RTA_PRIORITY: the lowest is asked first
 	legs    []leg  // none where only the nexthop object is told (net.ipv4.nexthop_compat_mode=0)
 	nexthop uint32 // the id of the nexthop object, or 0
+	partial bool   // for one source or type of service only, or the kernel's memory of a lookup (RTM_F_CLONED)
+}
+
+// length is that of the prefix.
+func (r route) length() int { return max(0, r.dst.Bits()) }
+
+// name is such as "default" or "10.0.0.0/8".
+func (r route) name() string {
+	if r.dst.IsValid() {
+		return r.dst.String()
+	}
+	return "default"
+}
+
+// text is such as "blackhole default metric 20", as iproute2 has it.
+func (r route) text(kind string) string {
+	s := kind + " " + r.name()
+	if r.metric != 0 {
+		s += " metric " + strconv.FormatUint(uint64(r.metric), 10)
+	}
+	return s
 }
 
 // A leg is one next hop of a route.
@@ -37,24 +61,35 @@ type nexthop struct {
 func toAll(b []byte) bool { return len(b) >= unix.SizeofRtMsg && b[1] == 0 }
 
 // parseDefault reads a struct rtmsg and its attributes if it is a default route of the table.
-// Everything else is left as early as can be: a table may have a million other routes. Routes for
-// one type of service (IPv4) or one source (IPv6) only do not count, nor does what the kernel keeps
-// of past lookups (RTM_F_CLONED).
+// Everything else is left as early as can be: a table may have a million other routes.
 func parseDefault(b []byte, table uint32) (route, bool) {
-	if !toAll(b) || b[2] != 0 || b[3] != 0 {
+	if !toAll(b) {
+		return route{}, false
+	}
+	return parseRoute(b, table)
+}
+
+// parseRoute reads a struct rtmsg and its attributes if it is a route of the table. Routes for one type
+// of service (IPv4) or one source (IPv6) only do not count, nor does what the kernel keeps of past lookups.
+func parseRoute(b []byte, table uint32) (route, bool) {
+	r, ok := parseAny(b)
+	return r, ok && r.table == table && !r.partial
+}
+
+// parseAny reads a struct rtmsg and its attributes.
+func parseAny(b []byte) (route, bool) {
+	if len(b) < unix.SizeofRtMsg {
 		return route{}, false
 	}
 	flags := native.Uint32(b[8:])
-	if flags&unix.RTM_F_CLONED != 0 {
-		return route{}, false
-	}
-	r := route{kind: b[7]}
-	in := uint32(b[4])
+	r := route{kind: b[7], table: uint32(b[4]), partial: b[2] != 0 || b[3] != 0 || flags&unix.RTM_F_CLONED != 0}
 	only := leg{flags: flags}
 	for kind, value := range attributes(b[unix.SizeofRtMsg:]) {
 		switch kind {
 		case unix.RTA_TABLE:
-			in = number(value)
+			r.table = number(value)
+		case unix.RTA_DST:
+			r.dst = network(value, int(b[1]))
 		case unix.RTA_PRIORITY:
 			r.metric = number(value)
 		case nexthopID:
@@ -68,7 +103,16 @@ func parseDefault(b []byte, table uint32) (route, bool) {
 	if only.index != 0 && r.legs == nil {
 		r.legs = []leg{only}
 	}
-	return r, in == table
+	return r, b[1] == 0 || r.dst.IsValid()
+}
+
+// network gives the destination of a route; it is the zero Prefix for everything.
+func network(value []byte, bits int) netip.Prefix {
+	a, ok := netip.AddrFromSlice(value)
+	if !ok || bits == 0 || bits > a.BitLen() {
+		return netip.Prefix{}
+	}
+	return netip.PrefixFrom(a, bits)
 }
 
 // set takes over an attribute that tells of a next hop.

@@ -5,9 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"vouch/routers/rtnl/hub"
+)
+
+// A Concern is a set of the sorts of changes that a reader has to hear of.
+type Concern uint8
+
+// The sorts of changes.
+const (
+	OnLinks     Concern = 1 << iota // interfaces, and nexthop objects: either takes routes away without a message of the route
+	OnAddresses                     // addresses of interfaces
+	OnDefaults                      // routes to everything, or to a half of it
+	OnNetworks                      // all other routes, of which a router may tell of thousands a second
+	OnRules                         // which table is asked for what
+
+	OnEverything = OnLinks | OnAddresses | OnDefaults | OnNetworks | OnRules
 )
 
 // watched are the groups of messages that can mean a change of an address or of a route. The
@@ -17,6 +34,7 @@ var watched = []int{
 	unix.RTNLGRP_LINK,
 	unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
 	unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
+	unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE,
 	unix.RTNLGRP_NEXTHOP,
 }
 
@@ -28,21 +46,52 @@ const burst = 5 * time.Millisecond
 // never leave the queue empty.
 const drainMost = 4096
 
-// Watch calls wake once after subscribing to the changes of links, addresses, routes and nexthop
+// Watch calls wake once after subscribing to the changes of links, addresses, routes, rules and nexthop
 // objects in the network namespace of the calling thread, and then for every burst of changes,
 // until ctx ends; then it returns nil. What changed is not told, and messages may be lost (ENOBUFS):
 // a hint says only "read again", and it comes also for losses. An error means that no further hints
 // will come.
 //
-// Watch blocks; wake is called from the same goroutine and should not block.
-func Watch(ctx context.Context, wake func()) error {
+// Watch blocks; wake is called from the same goroutine and should not block. All who watch in one
+// namespace share one socket.
+func Watch(ctx context.Context, wake func()) error { return WatchFor(ctx, OnEverything, wake) }
+
+// WatchFor is Watch for some sorts of changes only. Losses give a hint in any case.
+func WatchFor(ctx context.Context, concern Concern, wake func()) error {
+	return watches.Watch(ctx, concern, wake)
+}
+
+var watches = hub.Hub[Concern]{Open: func() (hub.Source[Concern], error) {
 	c, err := listen(watched)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer c.close()
-	return c.follow(ctx, wake)
+	return &subscription{conn: c}, nil
+}}
+
+// A subscription is a socket that hears of all changes, and tells of the wanted ones.
+type subscription struct {
+	conn   *conn
+	wanted atomic.Uint32 // the Concern of anybody
 }
+
+// Follow gives no hint for its own beginning: each who watches begins with one.
+func (s *subscription) Follow(ctx context.Context, hint func(func(Concern) bool)) error {
+	return s.conn.follow(ctx, func() Concern { return Concern(s.wanted.Load()) }, func(changed Concern) {
+		hint(func(wanted Concern) bool { return wanted&changed != 0 })
+	})
+}
+
+func (s *subscription) Narrow(wants []Concern) error {
+	var all Concern
+	for _, w := range wants {
+		all |= w
+	}
+	s.wanted.Store(uint32(all))
+	return nil
+}
+
+func (s *subscription) Close() { s.conn.close() }
 
 // listen opens a socket that hears of changes.
 func listen(groups []int) (*conn, error) {
@@ -71,47 +120,63 @@ func (c *conn) join(groups []int) error {
 	return errors.Join(err, failed)
 }
 
-// follow turns messages into hints until ctx ends.
-func (c *conn) follow(ctx context.Context, wake func()) error {
+// follow turns messages that anybody wants into hints until ctx ends.
+func (c *conn) follow(ctx context.Context, wanted func() Concern, hint func(changed Concern)) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	pause := time.NewTimer(burst)
+	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for ctx.Err() == nil {
-		wake()
+		changed, err := c.changed()
+		switch {
+		case ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded):
+			return nil
+		case err != nil:
+			return fmt.Errorf("rtnetlink subscription lost: %w", err)
+		}
+		if changed&wanted() != 0 {
+			hint(changed)
+		}
 		pause.Reset(burst)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-pause.C:
 		}
-		if err := c.hint(); err != nil {
-			if ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded) {
-				return nil
-			}
-			return fmt.Errorf("rtnetlink subscription lost: %w", err)
-		}
 	}
 	return nil
 }
 
-// hint waits for a message and empties the queue. Lost messages are as good a hint as any: the
-// socket stays subscribed, and reading it is what ends the congestion.
-func (c *conn) hint() error {
-	_, _, err := c.receiveAny()
-	if err != nil && !errors.Is(err, unix.ENOBUFS) {
-		return err
+// changed waits for a message, empties the queue, and says what all of it was about. Lost messages may
+// have been about anything: the socket stays subscribed, and reading it is what ends the congestion.
+func (c *conn) changed() (Concern, error) {
+	n, _, err := c.receiveAny()
+	if errors.Is(err, unix.ENOBUFS) {
+		n, err = 0, c.drain(func([]byte) {})
+		return OnEverything, err
 	}
-	return c.drain()
+	if err != nil {
+		return 0, err
+	}
+	all := concernOf(c.buf[:min(n, len(c.buf))])
+	err = c.drain(func(b []byte) { all |= concernOf(b) })
+	return all, err
 }
 
-// drain passes over what is queued, without waiting.
-func (c *conn) drain() error {
+// drain gives each what is queued, without waiting. In place of lost messages it gives nothing.
+func (c *conn) drain(each func(b []byte)) error {
 	var failed error
 	err := c.raw.Control(func(fd uintptr) {
 		for range drainMost {
-			_, _, failed = unix.Recvfrom(int(fd), c.buf, unix.MSG_DONTWAIT)
-			if failed != nil && failed != unix.ENOBUFS && failed != unix.EINTR {
+			var n int
+			n, _, failed = unix.Recvfrom(int(fd), c.buf, unix.MSG_DONTWAIT)
+			switch failed {
+			case nil:
+				each(c.buf[:n])
+			case unix.ENOBUFS:
+				each(nil)
+			case unix.EINTR:
+			default:
 				return
 			}
 		}
@@ -120,4 +185,38 @@ func (c *conn) drain() error {
 		failed = nil
 	}
 	return errors.Join(err, failed)
+}
+
+// concernOf says what a datagram is about. One that cannot be understood may be about anything.
+func concernOf(b []byte) Concern {
+	if len(b) < unix.SizeofNlMsghdr {
+		return OnEverything
+	}
+	var all Concern
+	for len(b) >= unix.SizeofNlMsghdr {
+		n := int(native.Uint32(b))
+		if n < unix.SizeofNlMsghdr || n > len(b) {
+			return OnEverything
+		}
+		all |= concernOfMessage(native.Uint16(b[4:]), b[unix.SizeofNlMsghdr:n])
+		b = b[min(align(n), len(b)):]
+	}
+	return all
+}
+
+func concernOfMessage(kind uint16, data []byte) Concern {
+	switch kind {
+	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
+		return OnAddresses
+	case unix.RTM_NEWLINK, unix.RTM_DELLINK, unix.RTM_SETLINK, unix.RTM_NEWNEXTHOP, unix.RTM_DELNEXTHOP:
+		return OnLinks
+	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
+		return OnRules
+	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
+		if len(data) >= unix.SizeofRtMsg && data[1] > 1 {
+			return OnNetworks
+		}
+		return OnDefaults
+	}
+	return OnEverything
 }

@@ -104,6 +104,14 @@ func TestWatchIsQuiet(t *testing.T) {
 	}
 }
 
+// all makes of follow what Watch is: it begins with a hint.
+func all(c *conn) func(context.Context, func()) error {
+	return func(ctx context.Context, wake func()) error {
+		wake()
+		return c.follow(ctx, func() Concern { return OnEverything }, func(Concern) { wake() })
+	}
+}
+
 func TestWatchInStorm(t *testing.T) {
 	ns := twoPairs(t)
 	w := watch(t, ns, Watch)
@@ -130,14 +138,14 @@ func TestWatchSurvivesLostMessages(t *testing.T) {
 	if _, _, err := c.receiveAny(); !errors.Is(err, unix.ENOBUFS) {
 		t.Fatalf("the storm did not overflow the socket: %v", err)
 	}
-	if err := c.drain(); err != nil {
+	if err := c.drain(func([]byte) {}); err != nil {
 		t.Fatal(err)
 	}
 	ip(t, "route flush table 77")
-	if err := c.hint(); err != nil {
-		t.Errorf("hint of lost messages: %v", err)
+	if changed, err := c.changed(); err != nil || changed != OnEverything {
+		t.Errorf("lost messages: %b, %v", changed, err)
 	}
-	w := watch(t, ns, c.follow)
+	w := watch(t, ns, all(c))
 	storm(t, 2000)
 	w.wakes("messages were lost", func() { ip(t, "addr add 10.53.53.53/32 dev lo") })
 	w.stop()
@@ -160,7 +168,7 @@ func TestWatchWakesForLostMessages(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ns.Go(func() {
-		_ = c.follow(ctx, func() {
+		_ = all(c)(ctx, func() {
 			if hints.Add(1) == 1 {
 				close(held)
 				<-release
@@ -180,7 +188,7 @@ func TestWatchTellsOfLostSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := watch(t, ns, c.follow)
+	w := watch(t, ns, all(c))
 	c.close()
 	if err := w.end(t); err == nil || !strings.Contains(err.Error(), "subscription lost") {
 		t.Errorf("Watch on a closed socket: %v, want an error", err)

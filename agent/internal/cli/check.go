@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -15,30 +13,67 @@ import (
 	"vouch/agent/internal/config"
 	"vouch/agent/internal/health"
 	"vouch/agent/internal/state"
+	"vouch/checks"
 )
+
+// CheckOptions say what to check.
+type CheckOptions struct {
+	Services []string    // the checks of these, with the router; empty: of all
+	Only     []CheckName // if any: these checks alone, and the router is not read
+	Trace    bool        // keep what the checks send and get
+	// Ended is told of what is over: each check, and the router. It may be called concurrently, until the round is over.
+	Ended func(CheckName)
+}
+
+// A CheckName is a check and the service that has it.
+type CheckName struct{ Service, Check string }
+
+// TheRouter stands for the reading of the router, which is no check.
+var TheRouter = CheckName{"the router", ""}
+
+// String is as --only takes it.
+func (n CheckName) String() string { return strings.TrimSuffix(n.Service+"/"+n.Check, "/") }
 
 // A CheckReport is what one round of checks and one reading of the router came to.
 type CheckReport struct {
 	Time     time.Time        `json:"time"`
 	Node     string           `json:"node"`
 	File     string           `json:"file"`
-	Router   state.Router     `json:"router"`
-	Services []CheckedService `json:"services"` // by name
+	Only     bool             `json:"only,omitempty"`  // only the checks that were asked for, and no router
+	Router   state.Router     `json:"router,omitzero"` // zero with Only
+	Services []CheckedService `json:"services"`        // by name
 }
 
 // A CheckedService is one service's round. Its prefixes have no want: one round decides nothing.
 type CheckedService struct {
 	Name     string         `json:"name"`
-	Outcome  health.Outcome `json:"-"` // of the checks that can withdraw it
+	Outcome  health.Outcome `json:"-"` // of the checks that can withdraw it; with CheckReport.Only, of those that ran
 	Soft     health.Outcome `json:"-"` // of those that can only degrade it; good without any
 	Checks   []CheckedCheck `json:"checks"`
-	Prefixes []state.Prefix `json:"prefixes"`
+	Prefixes []state.Prefix `json:"prefixes,omitempty"` // none with CheckReport.Only
 }
 
 // A CheckedCheck is one check's result.
 type CheckedCheck struct {
 	state.Check
 	Timeout time.Duration `json:"timeout_ns"`
+	Trace   []TraceLine   `json:"trace,omitzero"` // nil unless it was asked for
+}
+
+// A TraceLine is what a check told of its run at one moment: one or more lines without control characters.
+type TraceLine struct {
+	At        time.Duration    `json:"at_ns"` // since the check began
+	Direction checks.Direction `json:"-"`
+	Text      string           `json:"text"`
+}
+
+// MarshalJSON adds the direction as a word.
+func (l TraceLine) MarshalJSON() ([]byte, error) {
+	type bare TraceLine
+	return json.Marshal(struct {
+		bare
+		Direction string `json:"direction"`
+	}{bare(l), map[checks.Direction]string{checks.Sent: "sent", checks.Got: "got", checks.Note: "note"}[l.Direction]})
 }
 
 // healthy says whether the round would announce the service as usual.
@@ -69,7 +104,7 @@ func (r *CheckReport) ExitCode() int {
 	switch {
 	case slices.ContainsFunc(r.Services, func(s CheckedService) bool { return !s.healthy() }):
 		return ExitUnhealthy
-	case !r.Router.OK:
+	case !r.Router.OK && !r.Only:
 		return ExitNoAgent
 	}
 	return ExitOK
@@ -78,34 +113,52 @@ func (r *CheckReport) ExitCode() int {
 // nagios are the words of the Nagios plugin guidelines for the exit statuses.
 var nagios = [...]string{ExitOK: "OK", ExitUnhealthy: "WARNING", ExitUsage: "CRITICAL", ExitNoAgent: "UNKNOWN"}
 
+// checkFlags are the flags of "vouch check".
+type checkFlags struct {
+	only          []string
+	verbose, json bool
+}
+
 func (a *app) checkCmd() *cobra.Command {
-	var asJSON bool
+	var f checkFlags
 	cmd := &cobra.Command{
 		Use:   "check [SERVICE...]",
 		Short: "Run one round of checks here and now, and change nothing",
 		Long: `Runs one round of the configured checks in this process and reads the routing table once. It
 needs no agent and disturbs none: it touches no state and asks the router for nothing.
 
+With --only it runs no more than the checks that are named, and does not read the router; the
+outcome is theirs alone, whatever the service's other checks say. With --verbose it shows below
+each check what was sent (>), what came back (<) and what the check made of it (*), with the
+time since the check began. Passwords and keys are not shown.
+
 The first line is for Nagios and its relatives: status word, what was found, and the time
-of each check as performance data. The status word follows the exit status.`,
+of each check as performance data. The status word follows the exit status. No other line has
+a bar: where there was one stands a slash.`,
 		Example: `  vouch check
   vouch check resolver --json
+  vouch check --only resolver/dns -v            # why does it fail?
+  vouch check -v --only resolver/dns --only resolver/route
   vouch check --config /etc/vouch/new.toml      # before it goes into force`,
-		Annotations: statuses("0  OK: healthy", "1  WARNING: a service is not healthy, or degraded", "2  CRITICAL: wrong usage, or the configuration is not valid",
-			"3  UNKNOWN: healthy, but the router could not be read"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.check(cmd, args, asJSON) },
+		Annotations: statuses("0  OK: healthy; with --only: the checks are ok", "1  WARNING: a service is not healthy, or degraded; with --only: a check failed, or found nothing out",
+			"2  CRITICAL: wrong usage, or the configuration is not valid", "3  UNKNOWN: healthy, but the router could not be read"),
+		ValidArgsFunction: a.configuredServices,
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.check(cmd, args, f) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().StringArrayVar(&f.only, "only", nil, "run this check alone, and do not read the router: `SERVICE/CHECK`; may be given several times")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show what was sent and what came back")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	_ = cmd.RegisterFlagCompletionFunc("only", a.configuredChecks) // the flag is there
 	return cmd
 }
 
-func (a *app) check(cmd *cobra.Command, names []string, asJSON bool) error {
+func (a *app) check(cmd *cobra.Command, names []string, f checkFlags) error {
 	w := cmd.OutOrStdout()
-	report, err := a.round(cmd, names)
+	report, err := a.round(cmd, names, f)
 	if err != nil {
-		return noReport(cmd, err, asJSON)
+		return noReport(cmd, err, f.json)
 	}
-	if asJSON {
+	if f.json {
 		err = printJSON(w, report)
 	} else {
 		checkText(w, report, screenOf(w).colour)
@@ -143,156 +196,31 @@ func noReport(cmd *cobra.Command, err error, asJSON bool) error {
 	return &exitError{code: exit.code}
 }
 
-func (a *app) round(cmd *cobra.Command, names []string) (*CheckReport, error) {
+// round runs the checks, and tells on a terminal what it waits for.
+func (a *app) round(cmd *cobra.Command, services []string, f checkFlags) (*CheckReport, error) {
 	cfg, err := a.load()
 	if err != nil {
 		return nil, err
 	}
-	if err := known(cfg, names); err != nil {
-		return nil, err
+	only, err := chosen(cfg, services, f.only)
+	if err != nil {
+		return nil, &exitError{ExitUsage, err}
 	}
-	report, err := a.deps.Check(cmd.Context(), cfg, names)
+	o := CheckOptions{Services: services, Only: only, Trace: f.verbose}
+	p := &progress{waiting: awaited(cfg, o)}
+	o.Ended = p.ended
+	if stderr := cmd.ErrOrStderr(); !f.json && canMove(stderr) {
+		defer p.show(stderr)()
+	}
+	report, err := a.deps.Check(cmd.Context(), cfg, o)
 	return report, runError(err)
 }
 
-// known says which services there are when one of the names is none of them.
-func known(cfg *config.Config, names []string) error {
-	all := make([]string, len(cfg.Services))
-	for i, s := range cfg.Services {
-		all[i] = s.Name
+// awaited lists what a round will run.
+func awaited(cfg *config.Config, o CheckOptions) []CheckName {
+	if len(o.Only) > 0 {
+		return slices.Clone(o.Only)
 	}
-	for _, n := range names {
-		if !slices.Contains(all, n) {
-			return &exitError{ExitUsage, fmt.Errorf("there is no service %q in %s; there are: %s", n, cfg.File, strings.Join(all, ", "))}
-		}
-	}
-	return nil
-}
-
-// checkText prints the Nagios line and then the details. The bar that begins the performance data is
-// in no other place: a plugin's reader looks for it on every line.
-func checkText(w io.Writer, r *CheckReport, colour bool) {
-	var details bytes.Buffer
-	checkDetails(&details, r, colour)
-	fmt.Fprintf(w, "VOUCH %s - %s", nagios[r.ExitCode()], plainLine(headline(r)))
-	if perf := performance(r); perf != "" {
-		fmt.Fprintf(w, " | %s", perf)
-	}
-	fmt.Fprintf(w, "\n%s", strings.ReplaceAll(details.String(), "|", "/"))
-}
-
-func checkDetails(w io.Writer, r *CheckReport, colour bool) {
-	table(w, "", colour, [][]cell{{c("router"), checkedRouter(&r.Router)}})
-	told := causesOf(&r.Router)
-	for i := range r.Services {
-		s := &r.Services[i]
-		table(w, "", colour, [][]cell{{painted(s.Name, strong), painted(s.outcome(), outcomePaint(s))}})
-		var lines [][]cell
-		for j := range s.Checks {
-			row := checkRow("", &s.Checks[j].Check, r.Time)
-			lines = append(lines, []cell{row[0], row[1], row[3], row[4]})
-		}
-		for j := range s.Prefixes {
-			p := &s.Prefixes[j]
-			lines = append(lines, []cell{c(p.Prefix), c(stageText(p)), c("-"), c(prefixNote(p, r.Time, told))})
-		}
-		table(w, "  ", colour, lines)
-	}
-}
-
-func checkedRouter(r *state.Router) cell {
-	if r.OK {
-		return painted(r.Name+": read", good)
-	}
-	return painted(r.Name+": "+r.Error, bad)
-}
-
-func outcomePaint(s *CheckedService) paint {
-	switch {
-	case s.healthy():
-		return good
-	case s.Outcome == health.Bad:
-		return bad
-	}
-	return warned
-}
-
-// headline says what was found, the services that are not healthy first.
-func headline(r *CheckReport) string {
-	const most = 3 // healthy services that are told one by one
-	var ill, fine []string
-	for i := range r.Services {
-		if s := &r.Services[i]; s.healthy() {
-			fine = append(fine, s.Name+": "+healthyText(s))
-		} else {
-			ill = append(ill, s.Name+": "+illText(s))
-		}
-	}
-	if n := len(fine); n > most {
-		fine = []string{fmt.Sprintf("%d services healthy", n)}
-	}
-	parts := slices.Concat(ill, fine)
-	if len(parts) == 0 {
-		parts = []string{"no services are configured"}
-	}
-	if !r.Router.OK {
-		parts = append(parts, r.Router.Name+": "+r.Router.Error)
-	}
-	return strings.Join(parts, "; ")
-}
-
-func healthyText(s *CheckedService) string {
-	ok := 0
-	for i := range s.Checks {
-		if s.Checks[i].Reason == "" {
-			ok++
-		}
-	}
-	return joinedBy(", ", fmt.Sprintf("%d of %s ok", ok, count(len(s.Checks), "check", "checks")), stages(s))
-}
-
-func illText(s *CheckedService) string {
-	bare := state.Service{Checks: make([]state.Check, len(s.Checks))}
-	for i := range s.Checks {
-		bare.Checks[i] = s.Checks[i].Check
-	}
-	return joinedBy(", ", s.outcome(), failing(&bare, true), stages(s))
-}
-
-func stages(s *CheckedService) string {
-	texts := make([]string, len(s.Prefixes))
-	for i := range s.Prefixes {
-		p := &s.Prefixes[i]
-		texts[i] = p.Prefix + " " + strings.Replace(stageText(p), ",", " and", 1)
-	}
-	return strings.Join(texts, ", ")
-}
-
-func joinedBy(sep string, texts ...string) string {
-	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), sep)
-}
-
-// nagiosMax is how long a text may be that monitoring shows in one line; the details follow it.
-const nagiosMax = 400
-
-// plainLine keeps a text from being taken for performance data, and from growing without end.
-func plainLine(s string) string {
-	return cut(strings.ReplaceAll(state.Clean(s), "|", "/"), nagiosMax)
-}
-
-// performance gives label=value;warn;crit;min;max for each check that ran, in seconds.
-func performance(r *CheckReport) string {
-	var out []string
-	for _, s := range r.Services {
-		for _, k := range s.Checks {
-			label := k.Name
-			if len(r.Services) > 1 {
-				label = s.Name + "." + k.Name
-			}
-			if !k.Last.IsZero() {
-				out = append(out, fmt.Sprintf("%s=%.4fs;;;0;%g", label, k.Took.Seconds(), k.Timeout.Seconds()))
-			}
-		}
-	}
-	return strings.Join(out, " ")
+	names := checksOf(cfg, o.Services)
+	return append(names, TheRouter)
 }

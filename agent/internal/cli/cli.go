@@ -41,9 +41,9 @@ type Deps struct {
 	Run func(ctx context.Context, o RunOptions) error
 	// Refused is called when there is no valid configuration to run with. What it gives is printed, line by line.
 	Refused func() []string
-	// Check runs one round of the named services' checks, all when there are no names, and reads the
-	// router. It changes nothing. What fails in there is in the report, not the error.
-	Check func(ctx context.Context, cfg *config.Config, services []string) (*CheckReport, error)
+	// Check runs one round of the checks that are asked for, and reads the router. It changes nothing. What fails
+	// in there is in the report, not the error.
+	Check func(ctx context.Context, cfg *config.Config, o CheckOptions) (*CheckReport, error)
 	// Doctor looks at what is here. It changes nothing.
 	Doctor func(ctx context.Context, o DoctorOptions) *DoctorReport
 	// Withdraw withdraws every prefix of the configuration and reads that until it is so, or until ctx ends. While

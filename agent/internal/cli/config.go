@@ -9,32 +9,42 @@ import (
 )
 
 func (a *app) validateCmd() *cobra.Command {
-	return &cobra.Command{
+	var here bool
+	cmd := &cobra.Command{
 		Use:   "validate",
 		Short: "Say whether the configuration is valid",
 		Long: `Reads the configuration as the agent would, and prints every problem with its place in the
-file and the way out. A group that this machine does not have is only a warning: the file may be
-meant for another. It changes nothing and asks no daemon.`,
-		Example:     "  vouch validate --config ./vouch.toml && systemctl reload vouch",
+file and the way out. What this machine does not have, such as a group, a source address, a unit
+or a certificate's file, is only a warning, as the file may be meant for another; with --here it
+is a mistake. It changes nothing and asks no routing daemon.`,
+		Example:     "  vouch validate --here --config ./vouch.toml && systemctl reload vouch",
 		Annotations: statuses("0  valid", "2  not valid, or not readable"),
 		Args:        cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(a.config)
-			if err != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), err)
-				return &exitError{code: ExitUsage}
-			}
-			for _, p := range cfg.Local() {
-				fmt.Fprintln(cmd.ErrOrStderr(), "on this machine:", p)
-			}
-			prefixes := 0
-			for _, s := range cfg.Services {
-				prefixes += len(s.Prefixes)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok: %s, %s\n", a.config, count(len(cfg.Services), "service", "services"), count(prefixes, "prefix", "prefixes"))
-			return nil
-		},
+		RunE:        func(cmd *cobra.Command, _ []string) error { return a.validate(cmd, here) },
 	}
+	cmd.Flags().BoolVar(&here, "here", false, "what does not fit this machine is a mistake too")
+	return cmd
+}
+
+func (a *app) validate(cmd *cobra.Command, here bool) error {
+	cfg, err := config.Load(a.config)
+	if err != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), err)
+		return &exitError{code: ExitUsage}
+	}
+	local := cfg.Local()
+	for _, p := range local {
+		fmt.Fprintln(cmd.ErrOrStderr(), "on this machine:", p)
+	}
+	if here && len(local) > 0 {
+		return &exitError{code: ExitUsage}
+	}
+	prefixes := 0
+	for _, s := range cfg.Services {
+		prefixes += len(s.Prefixes)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: ok: %s, %s\n", a.config, count(len(cfg.Services), "service", "services"), count(prefixes, "prefix", "prefixes"))
+	return nil
 }
 
 func count(n int, one, many string) string {

@@ -14,7 +14,7 @@ import (
 )
 
 // late is what a dns check says of a server that is silent.
-const late = "no answer from 127.0.0.1:53 within 500ms"
+const late = "timeout after 500ms (sent from 127.0.0.1, 0 of 1 replies)"
 
 // noon is the moment at which the golden files look.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -210,7 +210,7 @@ func withSoft(now time.Time) (*state.Snapshot, *state.Service) {
 func degraded(now time.Time) *state.Snapshot {
 	s, v := withSoft(now)
 	at, k := now.Add(-40*time.Second), &v.Checks[3]
-	k.Status, k.Reason, k.Detail, k.Since = checks.Failed, checks.ReasonTimeout, "no answer from 192.0.2.1:53 within 500ms", at
+	k.Status, k.Reason, k.Detail, k.Since = checks.Failed, checks.ReasonTimeout, "timeout after 500ms (sent from 192.0.2.7, 0 of 1 replies)", at
 	v.Verdict, v.Since = health.Degraded, at
 	*v.Soft = state.Soft{Verdict: health.Down, Since: at, Bad: 200, HoldUntil: now.Add(20 * time.Second)}
 	for i := range v.Prefixes {
@@ -237,7 +237,7 @@ func degradedRestored(now time.Time) *state.Snapshot {
 func degrading(now time.Time) *state.Snapshot {
 	s, v := withSoft(now)
 	k := &v.Checks[3]
-	k.Status, k.Reason, k.Detail, k.Since = checks.Failed, checks.ReasonTimeout, "no answer from 192.0.2.1:53 within 500ms", now.Add(-time.Second)
+	k.Status, k.Reason, k.Detail, k.Since = checks.Failed, checks.ReasonTimeout, "timeout after 500ms (sent from 192.0.2.7, 0 of 1 replies)", now.Add(-time.Second)
 	v.Soft.Good, v.Soft.Bad = 0, 1
 	decided(v, decide.Input{}, now)
 	return s
@@ -317,7 +317,7 @@ func empty(now time.Time) *state.Snapshot {
 func events(now time.Time) []state.Event {
 	return []state.Event{
 		{Time: now.Add(-time.Hour), Level: "info", Kind: state.KindStart, Text: "vouch 1.2.3 starts on apu01"},
-		{Time: now.Add(-time.Minute), Level: "warn", Kind: state.KindCheck, Service: "resolver", Check: "dns", Reason: "timeout", Text: "failed: timeout: " + late},
+		{Time: now.Add(-time.Minute), Level: "warn", Kind: state.KindCheck, Service: "resolver", Check: "dns", Reason: "timeout", Text: "failed: dns udp 127.0.0.1:53 example.com. A: " + late},
 		{Time: now.Add(-59 * time.Second), Level: "info", Kind: state.KindStage, Service: "resolver", Prefix: "10.53.53.53/32", Text: "absent (was advertised)"},
 		{Time: now.Add(-time.Second), Level: "error", Kind: state.KindRouter, Text: "frr cannot be read:\n\x1b[31mrefused"},
 	}
@@ -343,6 +343,9 @@ var reports = map[string]func() *CheckReport{
 		r.Services[0].Soft = health.Undecided
 		return r
 	},
+	"only":         func() *CheckReport { return onlyOf(tracedOf(down(noon))) },
+	"only-well":    func() *CheckReport { return onlyOf(reportOf(situation(noon), health.Good)) },
+	"traced":       func() *CheckReport { return tracedOf(situation(noon)) },
 	"undecided":    func() *CheckReport { return reportOf(starting(noon), health.Undecided) },
 	"router-error": func() *CheckReport { return reportOf(routerAway(noon), health.Good) },
 	"several": func() *CheckReport {
@@ -363,7 +366,31 @@ func reportOf(s *state.Snapshot, o health.Outcome) *CheckReport {
 		out.Prefixes[i].Want = routers.Keep
 	}
 	for _, k := range v.Checks {
-		out.Checks = append(out.Checks, CheckedCheck{k, 500 * time.Millisecond})
+		out.Checks = append(out.Checks, CheckedCheck{Check: k, Timeout: 500 * time.Millisecond})
 	}
 	return &CheckReport{Time: noon, Node: s.Node, File: s.Config.File, Router: s.Router, Services: []CheckedService{out}}
+}
+
+// onlyOf is a report of the first two checks alone.
+func onlyOf(r *CheckReport) *CheckReport {
+	s := &r.Services[0]
+	r.Only, r.Router, s.Prefixes, s.Checks = true, state.Router{}, nil, s.Checks[:2]
+	if s.Checks[0].Status != checks.OK {
+		s.Outcome = health.Bad
+	}
+	return r
+}
+
+// tracedOf shows what was sent and what came, from a target that tries to rule the terminal and to look like
+// performance data.
+func tracedOf(s *state.Snapshot) *CheckReport {
+	r := reportOf(s, health.Good)
+	r.Services[0].Checks[0].Trace = []TraceLine{
+		{200 * time.Microsecond, checks.Note, "from 127.0.0.1"},
+		{300 * time.Microsecond, checks.Sent, ";; QUESTION\n;example.com.  IN  A"},
+		{1100 * time.Microsecond, checks.Got, "evil \x1b[2J\r | x=1\n\nVOUCH OK"},
+		{500 * time.Millisecond, checks.Note, "an answer to another question"},
+	}
+	r.Services[0].Checks[1].Trace = []TraceLine{}
+	return r
 }

@@ -158,24 +158,9 @@ func TestRefusedReloadIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestTargetIsToldWhereTheTextDoesNot(t *testing.T) {
-	for _, c := range []struct{ target, text, want string }{
-		{"default route ipv4 table 254", "absent: no default route in table main (254)", " (ipv4)"},
-		{"default route ipv4 and ipv6 table 254", "absent: no default route in table main (254)", " (default route ipv4 and ipv6 table 254)"},
-		{"udp 127.0.0.1:53 example.com. A", "timeout: " + late, " (udp 127.0.0.1:53 example.com. A)"},
-		{"tcp 127.0.0.1:53", "refused: connect: connection refused", " (tcp 127.0.0.1:53)"},
-		{"tcp 127.0.0.1:53", "timeout: no answer from 127.0.0.1:53 within 1s", " (tcp 127.0.0.1:53)"},
-		{"tcp 127.0.0.1:53", "dial tcp 127.0.0.1:53: refused", ""},
-		{"file", "", " (file)"},
-	} {
-		if got := unsaid(c.target, c.text); got != c.want {
-			t.Errorf("%s after %q: %q, want %q", c.target, c.text, got, c.want)
-		}
-	}
-}
-
 func TestExitCodeOfACheck(t *testing.T) {
-	for name, want := range map[string]int{"healthy": 0, "unhealthy": 1, "undecided": 1, "router-error": 3, "several": 1, "degraded": 1, "soft-undecided": 1} {
+	for name, want := range map[string]int{"healthy": 0, "unhealthy": 1, "undecided": 1, "router-error": 3, "several": 1, "degraded": 1, "soft-undecided": 1,
+		"only": 1, "only-well": 0, "traced": 0} {
 		if got := reports[name]().ExitCode(); got != want {
 			t.Errorf("%s: exit %d, want %d", name, got, want)
 		}

@@ -113,7 +113,7 @@ func (r *roff) flags(fs *pflag.FlagSet) {
 		if value != "" {
 			term += " " + value
 		}
-		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" && f.DefValue != "[]" {
 			usage += " (default " + f.DefValue + ")"
 		}
 		r.entry(term, usage)

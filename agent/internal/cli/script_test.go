@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,11 +25,12 @@ import (
 	"vouch/routers"
 )
 
-func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
-		"vouch": func() { os.Exit(Run(os.Args[1:], os.Stdout, os.Stderr, testDeps())) },
-	})
+// Programs are what scripts can run. The tests from without add the whole of vouch.
+var Programs = map[string]func(){
+	"vouch": func() { os.Exit(Run(os.Args[1:], os.Stdout, os.Stderr, testDeps())) },
 }
+
+func TestMain(m *testing.M) { testscript.Main(m, Programs) }
 
 // testDeps stand in for the agent; what they do is told by the environment of the script.
 func testDeps() Deps {
@@ -47,12 +49,12 @@ func testDeps() Deps {
 			fmt.Fprintf(o.Stderr, "ran %s on %s\n", o.ConfigPath, o.Config.Control.Socket)
 			return nil
 		},
-		Check: func(_ context.Context, cfg *config.Config, names []string) (*CheckReport, error) {
+		Check: func(_ context.Context, cfg *config.Config, o CheckOptions) (*CheckReport, error) {
 			if os.Getenv("REPORT") == "" {
 				return nil, errors.New("cannot check")
 			}
 			r := reports[os.Getenv("REPORT")]()
-			r.File = cfg.File + " " + strings.Join(names, ",")
+			r.File = cfg.File + " " + strings.Join(o.Services, ",")
 			return r, nil
 		},
 		Withdraw: testWithdraw,
@@ -226,9 +228,9 @@ func cmdAs(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs("as.out"), fmt.Appendf(out, "exit %d\n", cmd.ProcessState.ExitCode()), 0o644))
 }
 
-// cmdExits runs vouch and compares its exit status: exits CODE args...
+// cmdExits runs vouch, or the program in $VOUCH, and compares its exit status: exits CODE args...
 func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
-	err := ts.Exec("vouch", args[1:]...)
+	err := ts.Exec(cmp.Or(ts.Getenv("VOUCH"), "vouch"), args[1:]...)
 	code := "0"
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -238,6 +240,9 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("vouch %s: exit status %s, want %s", strings.Join(args[1:], " "), code, args[0])
 	}
 }
+
+// CmdExits is cmdExits for the tests from without.
+var CmdExits = cmdExits
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"vouch/agent/internal/health"
 	"vouch/agent/internal/state"
@@ -327,10 +326,7 @@ func checkRow(prefix string, k *state.Check, now time.Time) []cell {
 	case checks.Failed:
 		p = bad
 	}
-	note := k.Target
-	if text := k.Text(); text != "" {
-		note = text + unsaid(k.Target, text)
-	}
+	note := k.Line()
 	if only, ok := map[string]string{"warn": ", only warns", "degrade": ", only degrades"}[k.OnFail]; ok {
 		note += only
 		if k.Status == checks.Failed {
@@ -342,33 +338,4 @@ func checkRow(prefix string, k *state.Check, now time.Time) []cell {
 		took = fmt.Sprintf("%.1fms", float64(k.Took)/float64(time.Millisecond))
 	}
 	return []cell{c(prefix + k.Name), painted(k.Status.String(), p), c(age(k.Since, now)), c(took), c(note)}
-}
-
-// unsaid gives the target in brackets as far as the text does not name it: nothing, or the one word
-// of several that is missing, such as a route's family, or all of it.
-func unsaid(target, text string) string {
-	said := words(text)
-	var missing []string
-	all := words(target)
-	for _, w := range all {
-		if !slices.Contains(said, w) {
-			missing = append(missing, w)
-		}
-	}
-	switch {
-	case len(missing) == 0:
-		return ""
-	case len(missing) == 1 && len(all) > 2:
-		target = missing[0]
-	}
-	return " (" + target + ")"
-}
-
-// words gives a text's words without brackets, and without the signs that end a sentence.
-func words(text string) []string {
-	ws := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("();,", r) })
-	for i, w := range ws {
-		ws[i] = strings.TrimRight(w, ":.")
-	}
-	return ws
 }

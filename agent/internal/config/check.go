@@ -144,6 +144,9 @@ func (pr probe) keepOffPrefixes(r Router, owners map[netip.Prefix]owner) {
 		}
 	}
 	s, ok := pr.spec.(checks.Targeter)
+	if id, knows := pr.spec.(checks.Identifier); knows && id.Identifies() {
+		return // another node that answers is told from this one
+	}
 	if !ok || r.Method != methodAddress && r.Daemon != daemonProgram {
 		return
 	}
@@ -173,9 +176,19 @@ func loopback(a netip.Addr) string {
 // refuse notes a problem at the key that holds the address, or else at the check.
 func (pr probe) refuse(a netip.Addr, what, wayOut string) {
 	for _, key := range pr.table.names() {
-		if found, ok := pr.address(key); ok && found.Unmap() == a.Unmap() && pr.table.good(key) {
-			pr.table.refuse(key, what, wayOut)
-			return
+		if key == "source" || !pr.table.good(key) {
+			continue
+		}
+		for i, found := range pr.addresses(key) {
+			switch {
+			case found.Unmap() != a.Unmap():
+			case pr.isList(key):
+				pr.table.refuseElement(key, i, fault{what, wayOut})
+				return
+			default:
+				pr.table.refuse(key, what, wayOut)
+				return
+			}
 		}
 	}
 	pr.table.refuseTable(what, wayOut)
@@ -183,14 +196,36 @@ func (pr probe) refuse(a netip.Addr, what, wayOut string) {
 
 // address gives the address that is the value of a key, alone or with a port.
 func (pr probe) address(key string) (netip.Addr, bool) {
-	prim, ok := pr.table.prims[key]
+	if as := pr.addresses(key); len(as) == 1 && !pr.isList(key) {
+		return as[0], as[0].IsValid()
+	}
+	return netip.Addr{}, false
+}
+
+// addresses gives those of a value or of the elements of a list; what holds none is invalid there.
+func (pr probe) addresses(key string) []netip.Addr {
+	list, ok := pr.value(key).([]any)
 	if !ok {
-		return netip.Addr{}, false
+		list = []any{pr.value(key)}
 	}
-	var value any
-	if err := pr.table.doc.md.PrimitiveDecode(prim, &value); err != nil {
-		return netip.Addr{}, false
+	as := make([]netip.Addr, len(list))
+	for i, e := range list {
+		s, _ := e.(string)
+		as[i], _ = addressOf(s)
 	}
-	s, _ := value.(string)
-	return addressOf(s)
+	return as
+}
+
+func (pr probe) isList(key string) bool {
+	_, ok := pr.value(key).([]any)
+	return ok
+}
+
+// value gives the value of a key; nil when it has none.
+func (pr probe) value(key string) (value any) {
+	prim, ok := pr.table.prims[key]
+	if !ok || pr.table.doc.md.PrimitiveDecode(prim, &value) != nil {
+		return nil
+	}
+	return value
 }

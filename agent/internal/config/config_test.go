@@ -258,3 +258,37 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestLocalChecks: what a check misses on this machine is told with its place, and is news in a reload only
+// when the configuration before did not have it.
+func TestLocalChecks(t *testing.T) {
+	write := func(source string) *Config {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "vouch.toml")
+		text := "[router]\ndaemon = \"kernel\"\n[service.a]\nprefixes = [\"192.0.2.53/32\"]\n[service.a.check.dns]\ntype = \"dns\"\nserver = \"127.0.0.1\"\nsource = \"" + source + "\"\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	well, ill, other := write("127.0.0.1"), write("198.51.100.7"), write("198.51.100.8")
+	if ps := well.Local(); len(ps) > 0 {
+		t.Errorf("well: %v", ps)
+	}
+	want := ill.File + `:8:1: service.a.check.dns.source: the address is not on this node, or not usable yet (got "198.51.100.7")`
+	if got := ill.Local().Error(); !strings.HasPrefix(got, want) {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	for _, c := range []struct {
+		old, now *Config
+		news     int
+	}{{well, well, 0}, {well, ill, 1}, {ill, ill, 0}, {other, ill, 1}, {ill, well, 0}} {
+		if ps := c.now.LocalNews(c.old); len(ps) != c.news {
+			t.Errorf("news %v, want %d", ps, c.news)
+		}
+	}
+}

@@ -4,24 +4,37 @@ import (
 	"errors"
 	"fmt"
 	"os/user"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"vouch/checks"
 )
 
 // Local gives what does not fit the machine it is called on, in a configuration that is valid: groups
-// that are not there. It reads the group database, and the file once more for the places, which are
-// missing when that cannot be read.
+// that are not there, and what the checks miss (checks.Localer). It reads the file once more for the
+// places, which are missing when that cannot be read.
 func (c *Config) Local() Problems {
 	var at places
 	if data, err := readFile(c.File); err == nil {
 		at = locate(string(data))
 	}
-	var ps Problems
+	ps := append(c.localGroups(), c.localChecks()...)
+	for i := range ps {
+		ps[i].File, ps[i].Line, ps[i].Col = c.File, at[ps[i].Key].line, at[ps[i].Key].col
+	}
+	return ps
+}
+
+func (c *Config) localGroups() (ps Problems) {
 	for _, g := range []struct{ key, name string }{
 		{"control.group", c.Control.Group}, {"control.admin_group", c.Control.AdminGroup},
 	} {
 		if g.name == "" {
 			continue
 		}
-		p := Problem{File: c.File, Line: at[g.key].line, Col: at[g.key].col, Key: g.key, Got: fmt.Sprintf("%q", g.name)}
+		p := Problem{Key: g.key, Got: fmt.Sprintf("%q", g.name)}
 		var unknown user.UnknownGroupError
 		switch _, err := user.LookupGroup(g.name); {
 		case err == nil:
@@ -34,4 +47,40 @@ func (c *Config) Local() Problems {
 		ps = append(ps, p)
 	}
 	return ps
+}
+
+func (c *Config) localChecks() (ps Problems) {
+	for _, s := range c.Services {
+		for _, k := range s.Checks {
+			l, ok := k.Spec.(checks.Localer)
+			if !ok {
+				continue
+			}
+			for _, pr := range l.Local() {
+				path := toml.Key{"service", s.Name, "check", k.Name}
+				if pr.Key != "" {
+					path = join(path, strings.Split(pr.Key, ".")...)
+				}
+				p := Problem{Key: path.String(), What: pr.What, WayOut: pr.WayOut}
+				if pr.Got != "" {
+					p.Got = fmt.Sprintf("%q", pr.Got)
+				}
+				ps = append(ps, p)
+			}
+		}
+	}
+	return ps
+}
+
+// OfCheck says whether the problem is one of a service, so, among those of Local, of one of its checks.
+func (p Problem) OfCheck() bool { return strings.HasPrefix(p.Key, "service.") }
+
+// LocalNews gives what Local finds in the checks of c and did not find in those of old: a reload that would
+// bring it is refused, as a check that cannot pass withdraws its service.
+func (c *Config) LocalNews(old *Config) Problems {
+	had := old.Local()
+	return slices.DeleteFunc(c.Local(), func(p Problem) bool {
+		known := func(q Problem) bool { return p.Key == q.Key && p.What == q.What && p.Got == q.Got }
+		return !p.OfCheck() || slices.ContainsFunc(had, known)
+	})
 }

@@ -120,9 +120,15 @@ func managed(owners map[netip.Prefix]owner, a netip.Addr) (longest netip.Prefix,
 	return longest, ok
 }
 
-// addressOf finds the address in a value such as "10.53.53.53:53" or "10.53.53.53".
+// addressOf finds the address in a value such as "10.53.53.53:53", "10.53.53.53" or "https://10.53.53.53/x".
 func addressOf(value string) (netip.Addr, bool) {
 	value = strings.TrimSpace(value)
+	if _, rest, ok := strings.Cut(value, "://"); ok {
+		value, _, _ = strings.Cut(rest, "/")
+		if a, err := netip.ParseAddr(strings.Trim(value, "[]")); err == nil {
+			return a, true
+		}
+	}
 	if ap, err := netip.ParseAddrPort(value); err == nil {
 		return ap.Addr(), true
 	}

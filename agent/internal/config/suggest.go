@@ -1,6 +1,9 @@
 package config
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // closest gives the word that was probably meant, or "" when none is near enough: one edit for
 // short words, one for every three letters of longer ones.
@@ -12,6 +15,13 @@ func closest(got string, words []string) string {
 		}
 	}
 	return best
+}
+
+// Nearest gives words by how few edits lead from got to them, those that are equally near in order.
+func Nearest(got string, words []string) []string {
+	return slices.SortedStableFunc(slices.Values(slices.Sorted(slices.Values(words))), func(a, b string) int {
+		return cmp.Compare(distance(got, a), distance(got, b))
+	})
 }
 
 // distance counts the edits from a to b: a letter put in, left out, replaced, or exchanged with

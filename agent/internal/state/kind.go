@@ -42,7 +42,7 @@ func Kinds() []Kind {
 			"When it was refused: \"vouch validate\" shows all mistakes with file and line. Correct them and reload again."},
 		{KindCheck, "Check @VOUCH_CHECK@ of @VOUCH_SERVICE@ changed",
 			"The check gives another result than before; the reason is one of a closed set. This alone announces and withdraws nothing: the service's rise and fall count rounds.",
-			"When it failed: \"vouch check @VOUCH_SERVICE@\" runs it now and shows what came back."},
+			"When it failed: \"vouch check -v --only @VOUCH_SERVICE@/@VOUCH_CHECK@\" runs it now, and shows what is sent and what comes back."},
 		{KindVerdict, "Service @VOUCH_SERVICE@ has another verdict",
 			"Enough rounds in a row were bad, or good, for the service to be down, or up.",
 			"When it went down: \"vouch explain @VOUCH_SERVICE@\" shows what decides, and what happens next. Mend the service; vouch announces it again by itself."},

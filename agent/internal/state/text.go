@@ -2,8 +2,10 @@ package state
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"vouch/checks"
 )
@@ -45,15 +47,40 @@ func DetailOf(err error) string {
 	return Clean(strings.TrimPrefix(g.Error(), ": "))
 }
 
-// Text gives the reason and the detail of a check for people.
+// Text gives the reason and the detail of a check for people, the reason once.
 func (c *Check) Text() string {
 	switch {
 	case c.Last.IsZero():
 		return "not run yet"
 	case c.Detail == "":
 		return string(c.Reason)
-	case c.Reason == "":
+	case c.Reason == "", begins(c.Detail, string(c.Reason)):
 		return c.Detail
 	}
 	return string(c.Reason) + ": " + c.Detail
+}
+
+// begins says whether a text begins with that word.
+func begins(text, word string) bool {
+	rest, ok := strings.CutPrefix(text, word)
+	next, _ := utf8.DecodeRuneInString(rest)
+	return ok && !unicode.IsLetter(next) && !unicode.IsDigit(next)
+}
+
+// Subject names what is probed by kind and target, such as "dns udp 127.0.0.1:53 example.com. A". A target
+// that names its kind stands alone.
+func (c *Check) Subject() string {
+	if slices.Contains(strings.Fields(c.Target), c.Type) {
+		return c.Target
+	}
+	return strings.TrimSpace(c.Type + " " + c.Target)
+}
+
+// Line gives all of it: kind, target, reason and detail, such as "dns udp 127.0.0.1:53 example.com. A:
+// timeout after 1s". Of a check that is ok it is the Subject.
+func (c *Check) Line() string {
+	if text := c.Text(); text != "" {
+		return c.Subject() + ": " + text
+	}
+	return c.Subject()
 }

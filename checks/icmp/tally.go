@@ -1,0 +1,75 @@
+package icmp
+
+import (
+	"fmt"
+	"net/netip"
+
+	"vouch/checks"
+	"vouch/checks/datagram"
+)
+
+// A tally is what has become of the requests of one round, which are numbered from 0.
+type tally struct {
+	maxLoss   int
+	fates     []fate
+	replies   int
+	objected  int
+	objection *datagram.Objection // the first
+	impostor  netip.Addr          // the first other host that answered in the target's place
+}
+
+type fate byte
+
+const (
+	waiting fate = iota
+	answered
+	objectedTo
+)
+
+func newTally(count, maxLoss int) *tally { return &tally{maxLoss: maxLoss, fates: make([]fate, count)} }
+
+// reply notes a reply; a second one to the same request is none.
+func (t *tally) reply(seq int) {
+	if seq < len(t.fates) && t.fates[seq] == waiting {
+		t.fates[seq] = answered
+		t.replies++
+	}
+}
+
+// object notes an objection to a request that has no reply yet.
+func (t *tally) object(seq int, o *datagram.Objection) {
+	if seq < len(t.fates) && t.fates[seq] == waiting {
+		t.fates[seq] = objectedTo
+		t.objected++
+		if t.objection == nil {
+			t.objection = o
+		}
+	}
+}
+
+// decided says whether the round is over: no request that is still open could change its outcome.
+func (t *tally) decided() bool { return t.enough() || t.objected > t.maxLoss }
+
+// enough says whether the target is reached.
+func (t *tally) enough() bool { return t.replies >= len(t.fates)-t.maxLoss }
+
+// failure tells why the target is not reached; allowed is how long it was waited at most.
+func (t *tally) failure(from netip.Addr, allowed string) *checks.Failure {
+	counted := fmt.Sprintf(" (sent from %s, %d of %d replies)", from, t.replies, len(t.fates))
+	if t.objection != nil && t.replies == 0 { // routers limit how often they object (RFC 1812, section 4.3.2.8)
+		return &checks.Failure{Reason: checks.ReasonUnreachable, Detail: t.objection.Error() + counted}
+	}
+	what := "no reply within "
+	if t.replies > 0 {
+		what = fmt.Sprintf("more than %d lost within ", t.maxLoss)
+	}
+	f := &checks.Failure{Reason: checks.ReasonTimeout, Detail: what + allowed + counted}
+	if t.objection != nil {
+		f.Reason = checks.ReasonUnreachable
+		f.Detail += "; " + t.objection.Error()
+	}
+	if t.impostor.IsValid() {
+		f.Detail += fmt.Sprintf("; %s answered in its place", t.impostor)
+	}
+	return f
+}

@@ -1,0 +1,61 @@
+package ntp
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/beevik/ntp"
+
+	"vouch/checks"
+)
+
+// limits are what an answer must keep to.
+type limits struct {
+	stratum          int
+	distance, offset time.Duration // offset 0: any
+}
+
+// never is what a reference timestamp of zero reads as: the start of NTP's second era.
+var never = time.Date(2036, 2, 7, 6, 28, 16, 0, time.UTC)
+
+// judge gives nil if the answer is that of a server that is synchronised within the limits.
+func (l limits) judge(r *ntp.Response) *checks.Failure {
+	switch {
+	case r.Leap == ntp.LeapNotInSync:
+		return mismatch("the server is not synchronised: leap indicator 3, stratum %d", r.Stratum)
+	case r.Stratum > mostStratum:
+		return mismatch("the server is not synchronised: stratum %d", r.Stratum)
+	case int(r.Stratum) > l.stratum:
+		return mismatch("stratum %d is more than max_stratum, %d", r.Stratum, l.stratum)
+	case r.RootDistance > l.distance:
+		return mismatch("the root distance is more than max_root_distance, %s: about %s", l.distance, coarse(r.RootDistance))
+	case l.offset > 0 && r.ClockOffset.Abs() > l.offset:
+		return mismatch("this node's clock and the server's are further apart than max_offset, %s: this one is about %s", l.offset, ahead(r.ClockOffset))
+	}
+	if err := r.Validate(); err != nil && !(errors.Is(err, ntp.ErrInvalidTime) && r.ReferenceTime.Equal(never)) {
+		return mismatch("the answer is not fit to set a clock by: %v", err)
+	}
+	return nil
+}
+
+func mismatch(format string, args ...any) *checks.Failure {
+	return &checks.Failure{Reason: checks.ReasonMismatch, Detail: fmt.Sprintf(format, args...)}
+}
+
+// ahead tells where this node's clock is, given what must be added to it.
+func ahead(offset time.Duration) string {
+	if offset < 0 {
+		return coarse(-offset) + " ahead"
+	}
+	return coarse(offset) + " behind"
+}
+
+// coarse gives one digit that counts, so that the text stays the same while the value wavers: "30ms".
+func coarse(d time.Duration) string {
+	unit := time.Duration(1)
+	for d >= 10*unit && unit < 24*time.Hour {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}

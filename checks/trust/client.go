@@ -1,0 +1,165 @@
+package trust
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"vouch/checks"
+)
+
+// A Client is the client's side of handshakes. It reads its files again when they have changed, so that a
+// renewed certificate needs no reload. It may be used concurrently.
+type Client struct {
+	MinVersion uint16 // the oldest version that will do; not to be changed once in use
+
+	spec Spec
+	name string
+	alpn []string
+
+	mu    sync.Mutex
+	stamp [3]stamp
+	made  *tls.Config
+}
+
+// Config gives what crypto/tls needs, for the caller to keep but not to change. No session is resumed:
+// each handshake is a whole one. A server that asks for a certificate gets the one that is configured, also
+// if it names other authorities: its refusal then tells why. The error is a *checks.Failure of reason unknown: a file on this node that
+// is of no use says nothing about the server.
+func (c *Client) Config() (*tls.Config, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := [3]stamp{stampOf(c.spec.CA), stampOf(c.spec.Cert), stampOf(c.spec.Key)}
+	if c.made != nil && now == c.stamp {
+		return c.made, nil
+	}
+	made, err := c.read()
+	if err != nil {
+		return nil, &checks.Failure{Reason: checks.ReasonUnknown, Err: err}
+	}
+	c.made, c.stamp = made, now
+	return made, nil
+}
+
+func (c *Client) read() (*tls.Config, error) {
+	pool, err := c.spec.roots()
+	if err != nil {
+		return nil, err
+	}
+	pair, err := c.spec.pair()
+	if err != nil {
+		return nil, err
+	}
+	conf := &tls.Config{RootCAs: pool, ServerName: c.name, NextProtos: c.alpn, MinVersion: c.MinVersion,
+		InsecureSkipVerify: !c.spec.Verifies()}
+	if pair != nil {
+		conf.Certificates = []tls.Certificate{*pair}
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair, nil }
+	}
+	return conf, nil
+}
+
+// A Conn is a connection whose handshake went well.
+type Conn struct {
+	*tls.Conn
+	// Asked says that the server asked for a certificate. With TLS 1.3 it tells only after the handshake, in
+	// what is read next, that it does not take the answer.
+	Asked bool
+}
+
+// Handshake makes a connection secure, and judges the certificate. Conn needs a deadline; start is when the
+// check began. It closes nothing unless ctx ends. The error is a *checks.Failure.
+func (c *Client) Handshake(ctx context.Context, conn net.Conn, start time.Time) (*Conn, error) {
+	shared, err := c.Config()
+	if err != nil {
+		return nil, err
+	}
+	out, conf := new(Conn), shared.Clone()
+	conf.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		out.Asked = true
+		return c.answer(ctx, info, shared.Certificates), nil
+	}
+	heard := &counter{Conn: conn}
+	out.Conn = tls.Client(heard, conf)
+	checks.Tracef(ctx, checks.Sent, "TLS handshake%s", c.offer())
+	if err := out.HandshakeContext(ctx); err != nil {
+		c.traceRefused(ctx, err)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, &checks.Failure{Reason: checks.ReasonTLS, Detail: "the server closed the connection during the handshake"}
+		}
+		late := "no handshake within " + checks.Allowed(ctx, start) + " (sent from " + checks.From(conn) + ", " + heard.String() + ")"
+		f := Failure(ctx, late, err)
+		if f.Reason == checks.ReasonRefused {
+			f.Detail = "broken off during the handshake"
+		}
+		return nil, f
+	}
+	state := out.ConnectionState()
+	if checks.Traced(ctx) {
+		checks.Tracef(ctx, checks.Got, "%s", Describe(state))
+	}
+	if f := c.Judge(state, time.Now()); f != nil {
+		return nil, f
+	}
+	return out, nil
+}
+
+// offer tells what is asked for.
+func (c *Client) offer() (s string) {
+	if c.name != "" {
+		s = " with " + c.name
+	}
+	if len(c.alpn) > 0 {
+		s += ", offering " + strings.Join(c.alpn, ", ")
+	}
+	return s
+}
+
+// answer gives the certificate that a server asked for; an empty one stands for none. It is the one that is
+// configured whether or not the server says that it would take it, so that its refusal tells why.
+func (c *Client) answer(ctx context.Context, info *tls.CertificateRequestInfo, have []tls.Certificate) *tls.Certificate {
+	if len(have) == 0 {
+		checks.Tracef(ctx, checks.Note, "the server asks for a certificate; none is configured")
+		return new(tls.Certificate)
+	}
+	checks.Tracef(ctx, checks.Sent, "the client's certificate %s, which the server asked for", c.spec.Cert)
+	if err := info.SupportsCertificate(&have[0]); err != nil {
+		checks.Tracef(ctx, checks.Note, "the server did not ask for such a one: %v", bare(err))
+	}
+	return &have[0]
+}
+
+// traceRefused shows the certificates that were not good enough.
+func (c *Client) traceRefused(ctx context.Context, err error) {
+	var verify *tls.CertificateVerificationError
+	if !checks.Traced(ctx) || !errors.As(err, &verify) {
+		return
+	}
+	for _, cert := range verify.UnverifiedCertificates {
+		checks.Tracef(ctx, checks.Got, "%s", describe(cert))
+	}
+}
+
+// A counter knows whether anything came, which tells a server that hangs from one that stops midway.
+type counter struct {
+	net.Conn
+	heard bool
+}
+
+func (c *counter) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.heard = c.heard || n > 0
+	return n, err
+}
+
+func (c *counter) String() string {
+	if c.heard {
+		return "it stopped midway"
+	}
+	return "nothing came back"
+}
