@@ -18,7 +18,8 @@ DEBS      := frr:/usr/lib/frr/ospfd unbound:/usr/sbin/unbound iproute2:/sbin/ip 
 TEST_DEBS := $(DEBS) bird2:/usr/sbin/bird debootstrap:/usr/sbin/debootstrap gcc:/usr/bin/gcc libc6-dev:/usr/include/stdlib.h \
 	lintian:/usr/bin/lintian shellcheck:/usr/bin/shellcheck groff-base:/usr/bin/groff systemd:/usr/bin/systemd-analyze \
 	ansible-core:/usr/bin/ansible-playbook puppet-agent:/usr/bin/puppet netplan.io:/usr/sbin/netplan \
-	python3-jinja2:/usr/lib/python3/dist-packages/jinja2/__init__.py systemd-container:/usr/bin/systemd-nspawn
+	python3-jinja2:/usr/lib/python3/dist-packages/jinja2/__init__.py systemd-container:/usr/bin/systemd-nspawn \
+	nginx:/usr/sbin/nginx knot:/usr/sbin/knotd bind9:/usr/sbin/named openssl:/usr/bin/openssl dbus-daemon:/usr/bin/dbus-daemon
 
 .DEFAULT_GOAL := help
 .PHONY: help build deps demo-deps demo test test-system unit soak lint bench install deb man uninstall clean

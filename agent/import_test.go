@@ -25,7 +25,7 @@ var rules = []struct{ who, not, but, why []string }{
 		why: []string{"checks and routers know nothing of the agent"}},
 	{who: []string{"vouch/agent/internal/health", "vouch/agent/internal/decide", "vouch/agent/internal/reconcile"},
 		not: []string{"net", "os", "os/exec", "log/slog", "github.com/prometheus/"}, why: []string{"decisions are pure"}},
-	{who: []string{"vouch/"}, not: []string{"os/exec"}, but: []string{"vouch/routers/command", "vouch/routers/lab", "vouch/contrib/"},
+	{who: []string{"vouch/"}, not: []string{"os/exec"}, but: []string{"vouch/routers/command", "vouch/routers/lab", "vouch/checks/checktest", "vouch/contrib/"},
 		why: []string{"programs are run in one place"}},
 	{who: []string{"vouch/"}, not: []string{"testing"}, but: []string{"vouch/checks/checktest", "vouch/routers/routertest", "vouch/routers/rtnl/rtnltest"},
 		why: []string{"testing stays out of the program"}},
@@ -35,16 +35,13 @@ var rules = []struct{ who, not, but, why []string }{
 		why: []string{"QUIC stays in the check that needs it"}},
 	{who: []string{"vouch/"}, not: []string{"github.com/beevik/"}, but: []string{"vouch/checks/ntp", "vouch/checks/checktest"},
 		why: []string{"NTP stays in the check that needs it"}},
-	{who: []string{"vouch/"}, not: []string{"github.com/prometheus-community/"}, but: []string{"vouch/checks/icmp"},
-		why: []string{"ping stays in the check that needs it"}},
-	{who: []string{"vouch/"}, not: []string{"github.com/fsnotify/"}, but: []string{"vouch/checks/file"},
-		why: []string{"inotify stays in the check that needs it"}},
-	{who: []string{"vouch/"}, not: []string{"github.com/godbus/", "github.com/coreos/go-systemd/v22/dbus"}, but: []string{"vouch/checks/unit"},
+	{who: []string{"vouch/"}, not: []string{"github.com/godbus/", "github.com/coreos/go-systemd/v22/dbus"}, but: []string{"vouch/checks/unit", "vouch/checks/checktest"},
 		why: []string{"D-Bus stays in the check that needs it"}},
 }
 
 // shared may be imported by every kind and driver.
-var shared = []string{"vouch/checks", "vouch/checks/datagram", "vouch/checks/payload", "vouch/checks/trust", "vouch/routers", "vouch/routers/rtnl", "vouch/routers/command"}
+var shared = []string{"vouch/checks", "vouch/checks/datagram", "vouch/checks/listener", "vouch/checks/payload", "vouch/checks/trust",
+	"vouch/routers", "vouch/routers/rtnl", "vouch/routers/rtnl/hub", "vouch/routers/command"}
 
 func TestImports(t *testing.T) {
 	pkgs := list(t)

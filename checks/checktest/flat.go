@@ -3,6 +3,7 @@ package checktest
 import (
 	"os"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 )
@@ -12,6 +13,7 @@ import (
 // that copies from one net.Conn to another makes the net package keep a pipe (splice): wrap one of them.
 func Flat(tb testing.TB, f func()) {
 	tb.Helper()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which closes connections that nobody has closed
 	fds, routines := descriptors(tb), runtime.NumGoroutine()
 	f()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {

@@ -97,6 +97,24 @@ func onlyReplies(fd int, target netip.Addr) error {
 	return unix.SetsockoptICMPv6Filter(fd, unix.SOL_ICMPV6, unix.ICMPV6_FILTER, &block)
 }
 
+// onlyOwn has a raw socket get the messages with its id alone. Each raw socket is given all replies that come to
+// this node, also to others: with many of them its buffer may be full before it has its own.
+func onlyOwn(fd int, target netip.Addr, id uint16) error {
+	code := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 4}} // the id
+	if target.Is4() {                                                                // it stands behind the IP header
+		code = []unix.SockFilter{{Code: unix.BPF_LDX | unix.BPF_B | unix.BPF_MSH}, {Code: unix.BPF_LD | unix.BPF_H | unix.BPF_IND, K: 4}}
+	}
+	code = append(code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(id), Jf: 1},
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1 << 18}, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K})
+	err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]})
+	for buf := make([]byte, 1); err == nil; { // what came before the filter was there
+		if _, _, none := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT); none != nil && none != unix.EINTR {
+			break
+		}
+	}
+	return err
+}
+
 // afterIPHeader is what follows the header that comes with a raw IPv4 socket's messages.
 func afterIPHeader(b []byte) []byte {
 	if len(b) == 0 {

@@ -169,6 +169,7 @@ func (s *Socket) nameIt(fd int) error {
 	s.from, s.id = local.Addr(), local.Port()
 	if s.raw {
 		s.id = randomID()
+		return onlyOwn(fd, s.target.Addr(), s.id)
 	}
 	return nil
 }
@@ -244,7 +245,8 @@ type Message struct {
 
 // Read waits until something comes, and at most until the time given. It is os.ErrDeadlineExceeded when
 // nothing came by then, or when the context that the socket was opened with ended, which is to be ctx.
-// What does not fit into buf is cut.
+// What does not fit into buf is cut. A raw socket is told also what is objected to the pings that others on
+// this node send to the same target: see Asked.
 func (s *Socket) Read(ctx context.Context, until time.Time, buf []byte) (m Message, err error) {
 	if err := s.file.SetReadDeadline(until); err != nil {
 		return m, err
@@ -259,7 +261,7 @@ func (s *Socket) Read(ctx context.Context, until time.Time, buf []byte) (m Messa
 	if failed != nil {
 		return Message{}, failed
 	}
-	if err == nil && s.raw && s.from.Is4() && m.Objection == nil {
+	if s.raw && s.from.Is4() && m.Objection == nil {
 		m.Data = afterIPHeader(m.Data)
 	}
 	return m, err

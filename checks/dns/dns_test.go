@@ -223,6 +223,38 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
+// DNSSEC and the NSID are asked for where they are wanted, and only there; the question that is repeated over tcp has an
+// id of its own.
+func TestOptions(t *testing.T) {
+	var mu sync.Mutex
+	var got []*dns.Msg
+	keep := func(h dns.HandlerFunc) dns.HandlerFunc {
+		return func(w dns.ResponseWriter, q *dns.Msg) {
+			mu.Lock()
+			got = append(got, q)
+			mu.Unlock()
+			h(w, q)
+		}
+	}
+	at := checktest.DNS(t, "127.0.0.1", keep(checktest.Truncated()), keep(ok)).String()
+	_ = probe(t, Spec{Server: at, Flags: []string{"AD"}, NSID: "a"}) // which the answer does not have
+	want(t, probe(t, Spec{Server: at}), "")
+	mu.Lock()
+	defer mu.Unlock()
+	for i, q := range got {
+		opt, asked := q.IsEdns0(), i < 2
+		if q.AuthenticatedData != asked || opt.Do() != asked || (len(opt.Option) == 1) != asked {
+			t.Errorf("question %d: %s", i, q)
+		}
+		if asked && opt.Option[0].Option() != dns.EDNS0NSID {
+			t.Errorf("question %d: option %v", i, opt.Option)
+		}
+	}
+	if len(got) != 4 || got[0].Id == got[1].Id {
+		t.Errorf("%d questions, the ids %d and %d (the same once in 65536 runs by chance)", len(got), got[0].Id, got[1].Id)
+	}
+}
+
 func TestSourceMissing(t *testing.T) {
 	at := checktest.DNS(t, "127.0.0.1", ok, ok)
 	for _, proto := range []string{"udp", "tcp"} {

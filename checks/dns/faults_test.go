@@ -112,3 +112,13 @@ func TestTextIsStable(t *testing.T) {
 		}
 	}
 }
+
+// A second try that does not connect is told by the time of the whole check, not by what was left of it.
+func TestNoConnection(t *testing.T) {
+	late := &checks.Failure{Reason: checks.ReasonTimeout, Detail: "no connection within 790ms"}
+	want(t, within("1s", late), checks.ReasonTimeout, "no connection within 1s")
+	refused := &checks.Failure{Reason: checks.ReasonRefused, Detail: "x"}
+	if got := within("1s", refused); got != error(refused) {
+		t.Errorf("got %v", got)
+	}
+}

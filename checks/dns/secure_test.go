@@ -138,7 +138,7 @@ func TestOverHTTPS(t *testing.T) {
 		"breaks off":   {good, checktest.Message(checktest.Close()), checks.ReasonProtocol, "HTTP/2 broke off, no response"},
 		"status":       {good, typed("text/html", 503, 10), checks.ReasonStatus, "HTTP status 503 Service Unavailable for https://ns.example.net:"},
 		"odd status":   {good, typed("text/html", 799, 10), checks.ReasonStatus, "HTTP status 799 for https"},
-		"redirect":     {good, http.RedirectHandler("https://elsewhere.example/", 302).ServeHTTP, checks.ReasonStatus, "HTTP status 302 Found"},
+		"redirect":     {good, http.RedirectHandler("https://elsewhere.example/", http.StatusFound).ServeHTTP, checks.ReasonStatus, "HTTP status 302 Found"},
 		"type":         {good, typed("text/html", 200, 10), checks.ReasonProtocol, `of type "text/html", want application/dns-message`},
 		"no type":      {good, typed("", 200, 10), checks.ReasonProtocol, `of type ""`},
 		"too long":     {good, typed(mediaType+"; a=b", 200, 70000), checks.ReasonProtocol, "longer than 65535 bytes"},

@@ -130,6 +130,7 @@ func (s *Spec) validateAnswer() (ps []checks.Problem) {
 				Got: s.Accept.got(), WayOut: "leave it out, or remove " + strings.Join(keys, ", ")})
 		}
 	}
+	s.Accept.any = !s.Accept.byList() && s.Accept.wrong == "" // which is the default, written or not
 	if s.MinAnswers == nil && s.Accept.records() {
 		one := 1
 		s.MinAnswers = &one

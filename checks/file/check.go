@@ -53,9 +53,22 @@ type finding struct {
 	at      string // with err: how far the path could be followed
 }
 
-// Check looks at the file once. A look cannot be broken off: where a file system is dead (NFS) it goes on
-// in a goroutine of its own, and no second one is begun.
+// Check looks at the file once.
 func (c *checker) Check(ctx context.Context) error {
+	f, ok := c.look(ctx)
+	if !ok {
+		return late(ctx)
+	}
+	f.trace(ctx, c.path)
+	if failure := c.judge(f, time.Now()); failure != nil {
+		return failure
+	}
+	return nil
+}
+
+// look gives what is found, or false when ctx ends first. A look cannot be broken off: where a file system is
+// dead (NFS) it goes on in a goroutine of its own, and no second one is begun.
+func (c *checker) look(ctx context.Context) (finding, bool) {
 	for {
 		old := c.under != nil
 		if !old {
@@ -68,13 +81,9 @@ func (c *checker) Check(ctx context.Context) error {
 			if old {
 				continue // it says how things were
 			}
-			f.trace(ctx, c.path)
-			if failure := c.judge(f, time.Now()); failure != nil {
-				return failure
-			}
-			return nil
+			return f, true
 		case <-ctx.Done():
-			return late(ctx)
+			return finding{}, false
 		}
 	}
 }

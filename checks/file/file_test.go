@@ -96,6 +96,9 @@ func TestLocal(t *testing.T) {
 		s := Spec{Path: path}
 		s.Validate()
 		ps := s.Local()
+		if ps := s.unseen(finding{}, false); len(ps) != 1 || ps[0].WayOut == "" {
+			t.Errorf("%s: a dead file system: %+v", path, ps)
+		}
 		if (len(ps) > 0) != (want != "") || len(ps) > 0 && !strings.Contains(ps[0].What, want) {
 			t.Errorf("%s: %+v, want %q", path, ps, want)
 		}
@@ -243,8 +246,7 @@ func TestDenied(t *testing.T) {
 	}
 	unprivileged(t, func() {
 		s := Spec{Path: flag}
-		s.Validate()
-		if ps := s.Local(); !strings.Contains(ps[len(ps)-1].What, "may not enter "+dir) {
+		if ps := s.unseen(lookUp(flag, false), true); len(ps) != 1 || !strings.Contains(ps[0].What, "may not enter "+dir) {
 			t.Errorf("local: %+v", ps)
 		}
 	})

@@ -3,6 +3,7 @@
 package file
 
 import (
+	"context"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,6 +17,8 @@ import (
 const (
 	// maxRead is how much is read in search of what is expected.
 	maxRead = 64 << 10
+	// localPatience is how long Local waits for a file system.
+	localPatience = time.Second
 	// pathMax and nameMax are what Linux takes, in bytes (limits.h).
 	pathMax, nameMax = 4095, 255
 )
@@ -124,14 +127,25 @@ func (s *Spec) Local() (ps []checks.Problem) {
 				WayOut: "put it elsewhere, such as below /run, or give the unit a drop-in with " + h.way})
 		}
 	}
-	if f := lookUp(s.Path, s.reads()); denied(f.err) {
-		ps = append(ps, checks.Problem{Key: "path", Got: s.Path, What: f.obstacle(s.Path), WayOut: "give the agent's user the right to it"})
-	}
-	return ps
+	ctx, cancel := context.WithTimeout(context.Background(), localPatience)
+	defer cancel()
+	c := &checker{path: s.Path, contains: []byte(s.Contains + s.Match)}
+	return append(ps, s.unseen(c.look(ctx))...)
 }
 
-// reads says whether the content matters.
-func (s *Spec) reads() bool { return s.Contains != "" || s.Match != "" }
+// unseen says why this process cannot look the path up, or may not. Without ok it was waited for in vain.
+func (s *Spec) unseen(f finding, ok bool) []checks.Problem {
+	p := checks.Problem{Key: "path", Got: s.Path}
+	switch {
+	case !ok:
+		p.What, p.WayOut = "its file system does not answer", "see whether its server is up, or put the file on a local disk"
+	case denied(f.err):
+		p.What, p.WayOut = f.obstacle(s.Path), "give the agent's user the right to it"
+	default:
+		return nil
+	}
+	return []checks.Problem{p}
+}
 
 // New gives the check. It opens nothing.
 func (s *Spec) New() (checks.Checker, error) {

@@ -33,16 +33,17 @@ func walk(path string) (t trail) {
 	for rest := strings.Split(path, "/"); len(rest) > 0; {
 		name := rest[0]
 		rest = rest[1:]
-		switch name {
-		case "", ".":
+		switch {
+		case name == "":
 			continue
-		case "..":
-			t.end = filepath.Dir(t.end)
-			continue
-		}
-		if t.info != nil && !t.info.IsDir() {
+		case t.info != nil && !t.info.IsDir():
 			t.info, t.err = nil, syscall.ENOTDIR
 			return t
+		case name == ".":
+			continue
+		case name == "..":
+			t.info, t.end = nil, filepath.Dir(t.end)
+			continue
 		}
 		dir := t.end
 		t.end = filepath.Join(dir, name)
@@ -68,7 +69,7 @@ func walk(path string) (t trail) {
 		rest = append(strings.Split(to, "/"), rest...)
 	}
 	if t.info == nil {
-		t.info, t.err = os.Lstat(t.end) // a path that ends in a link to ".." or "/"
+		t.info, t.err = os.Lstat(t.end) // the last name was "..", or a link to "/"
 	}
 	return t
 }

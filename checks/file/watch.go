@@ -12,7 +12,7 @@ const tries = 8
 // Watch wakes when the path may lead to something else, when what it leads to was changed, where that
 // matters, and when it gets too old. Each directory and link on the way is watched, so that none need be
 // there yet. What is not seen: a file system that is mounted on the way, and on NFS what other machines
-// do.
+// do. On a file system that is dead it hangs with it.
 func (c *checker) Watch(ctx context.Context, wake func()) error {
 	s, err := c.kernel.join()
 	if err != nil {

@@ -46,7 +46,7 @@ func (c *checker) Check(ctx context.Context) error {
 		payload: make([]byte, c.size), buf: make([]byte, c.size+maxHeaders), tally: newTally(c.count, c.maxLoss)}
 	_, _ = rand.Read(r.payload[:token]) // never fails
 	if err := r.run(ctx); err != nil {
-		return checks.NetFailure(ctx, "", err)
+		return checks.NetFailure(ctx, "a request could not be sent", err)
 	}
 	if r.tally.enough() {
 		return nil

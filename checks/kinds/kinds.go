@@ -9,6 +9,9 @@ import (
 	"vouch/checks/address"
 	"vouch/checks/dns"
 	"vouch/checks/file"
+	"vouch/checks/icmp"
+	"vouch/checks/mtu"
+	"vouch/checks/ntp"
 	"vouch/checks/program"
 	"vouch/checks/route"
 	"vouch/checks/tcp"
@@ -22,6 +25,9 @@ var kinds = map[string]func() checks.Spec{
 	"dns":     func() checks.Spec { return new(dns.Spec) },
 	"exec":    func() checks.Spec { return new(program.Spec) },
 	"file":    func() checks.Spec { return new(file.Spec) },
+	"icmp":    func() checks.Spec { return new(icmp.Spec) },
+	"mtu":     func() checks.Spec { return new(mtu.Spec) },
+	"ntp":     func() checks.Spec { return new(ntp.Spec) },
 	"route":   func() checks.Spec { return new(route.Spec) },
 	"systemd": func() checks.Spec { return new(unit.Spec) },
 	"tcp":     func() checks.Spec { return new(tcp.Spec) },

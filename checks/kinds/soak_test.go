@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +30,7 @@ const (
 	warm = 4
 	// plenty is in what time a round ends whose time is not to run out.
 	plenty = 20 * time.Second
-	// often is how many rounds are worth a progress line now and then.
+	// often is how many rounds are worth a progress line now and then. In fewer, no garbage is collected.
 	often = 5000
 )
 
@@ -53,6 +54,9 @@ func fails(name string, reason checks.Reason, format string, args ...any) varian
 	return v
 }
 
+// slow gives a variant time enough for a handshake.
+func slow(v variant) variant { v.timeout = 200 * time.Millisecond; return v }
+
 // No kind of check leaves anything behind, however its rounds end: descriptors, goroutines and memory are
 // as before. "make soak" makes a hundred thousand rounds of each.
 func TestSoak(t *testing.T) {
@@ -60,7 +64,7 @@ func TestSoak(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			variants, found := soaks[kind]
 			if !found {
-				t.Fatalf("%s is not in the table of the soak: add it to soaks_test.go", kind)
+				t.Fatalf("%s is not in the table of the soak: add it there", kind)
 			}
 			all := variants(t)
 			for _, v := range all {
@@ -127,6 +131,9 @@ func (s *soak) run(ctx context.Context, wrong func(string, ...any), n int, round
 	s.each(ctx, warm*len(s.checkers), round)
 	before := take()
 	s.done.Store(0)
+	if n < often {
+		defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	}
 	start := time.Now()
 	stop := s.progress(n)
 	s.each(ctx, n, round)
@@ -220,10 +227,15 @@ type level struct {
 // pool of a test server, or a map that has grown, keep.
 var slack = level{fds: 4, goroutines: 4, heap: 512 << 10}
 
-// take reads the level. Two collections empty the pools.
-func take() (l level) {
+// take reads the level, after what is garbage is gone.
+func take() level {
 	runtime.GC()
-	runtime.GC()
+	runtime.GC() // empties the pools
+	return look()
+}
+
+// look reads the level as it is.
+func look() (l level) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	l.heap, l.goroutines = int(m.HeapAlloc), runtime.NumGoroutine()
@@ -240,11 +252,21 @@ func take() (l level) {
 }
 
 // settled waits until nothing more is there than before, since the servers, which are in this process too,
-// learn a little later that a connection has ended. It gives what there is in the end.
+// learn a little later that a connection has ended. It gives what there is in the end: of descriptors and
+// goroutines before any garbage is collected, as the collector also closes what was forgotten.
 func settled(before level, patience time.Duration) level {
-	for end := time.Now().Add(patience); ; {
-		now := take()
-		if len(leaks(before, now)) == 0 || time.Now().After(end) {
+	end := time.Now().Add(patience)
+	open := wait(before, end, look, func(now level) level { return level{fds: now.fds, goroutines: now.goroutines} })
+	now := wait(before, end, take, func(now level) level { return now })
+	now.fds, now.goroutines = max(now.fds, open.fds), max(now.goroutines, open.goroutines)
+	return now
+}
+
+// wait looks until no leak is left in what counts, or the time is over.
+func wait(before level, end time.Time, look func() level, counts func(level) level) level {
+	for {
+		now := look()
+		if len(leaks(before, counts(now))) == 0 || time.Now().After(end) {
 			return now
 		}
 		time.Sleep(5 * time.Millisecond) // between two looks

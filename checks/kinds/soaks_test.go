@@ -2,10 +2,10 @@ package kinds
 
 import (
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
-
-	mdns "github.com/miekg/dns"
 
 	"vouch/checks"
 	"vouch/checks/checktest"
@@ -16,14 +16,24 @@ var soaks = map[string]func(testing.TB) []variant{
 	"address": soakAddress,
 	"dns":     soakDNS,
 	"exec":    soakExec,
+	"file":    soakFile,
+	"http":    soakHTTP,
+	"icmp":    soakICMP,
+	"mtu":     soakMTU,
+	"ntp":     soakNTP,
 	"route":   soakRoute,
+	"systemd": soakSystemd,
 	"tcp":     soakTCP,
+	"tls":     soakTLS,
+	"udp":     soakUDP,
 }
 
-const home = "127.0.0.1"
-
-// elsewhere is an address that no machine has (RFC 5737).
-const elsewhere = "192.0.2.77"
+const (
+	home = "127.0.0.1"
+	// elsewhere is an address that no machine has (RFC 5737). What is sent there through lo comes back as
+	// a stranger, and is dropped.
+	elsewhere = "192.0.2.77"
+)
 
 func soakAddress(testing.TB) []variant {
 	return []variant{
@@ -40,53 +50,113 @@ func soakRoute(testing.TB) []variant {
 }
 
 func soakExec(testing.TB) []variant {
-	hangs := fails("hangs", checks.ReasonTimeout, `command = ["sleep", "60"]`)
 	return []variant{
 		ok("exit 0", `command = ["true"]`),
 		fails("exit 1", checks.ReasonStatus, `command = ["false"]`),
 		fails("is not there", checks.ReasonExec, `command = ["/nonexistent/program"]`),
-		hangs,
+		fails("hangs", checks.ReasonTimeout, `command = ["sleep", "60"]`),
 	}
 }
 
-func soakDNS(tb testing.TB) []variant {
-	good := checktest.DNS(tb, home, checktest.Answer(mdns.RcodeSuccess), checktest.Answer(mdns.RcodeSuccess))
-	refuses := checktest.DNS(tb, home, checktest.Answer(mdns.RcodeRefused), nil)
-	cut := checktest.DNS(tb, home, checktest.Truncated(), checktest.Close())
-	silent := checktest.DNS(tb, home, checktest.Silent(), checktest.Silent())
-	storm := checktest.DNS(tb, home, checktest.Each(checktest.Elsewhere(),
-		checktest.Change(func(m *mdns.Msg) { m.Id++ }), checktest.Bytes(func(w []byte) []byte { return w[:7] })), nil)
+func soakFile(tb testing.TB) []variant {
+	path := filepath.Join(tb.TempDir(), "flag")
+	if err := os.WriteFile(path, []byte("all is well\n"), 0o600); err != nil {
+		tb.Fatal(err)
+	}
 	return []variant{
-		ok("udp", `server = %q`, good),
-		ok("tcp", "server = %q\nproto = \"tcp\"", good),
-		fails("nobody listens, udp", checks.ReasonRefused, `server = %q`, checktest.Closed(tb, home)),
-		fails("nobody listens, tcp", checks.ReasonRefused, "server = %q\nproto = \"tcp\"", checktest.Closed(tb, home)),
-		fails("rcode", checks.ReasonStatus, "server = %q\naccept = [\"NOERROR\"]", refuses),
-		fails("silent, udp", checks.ReasonTimeout, `server = %q`, silent),
-		fails("silent, tcp", checks.ReasonTimeout, "server = %q\nproto = \"tcp\"", silent),
-		fails("truncated, and closed over tcp", checks.ReasonProtocol, `server = %q`, cut),
-		fails("false replies", checks.ReasonTimeout, `server = %q`, storm),
+		ok("there", "path = %q\ncontains = \"well\"", path),
+		fails("without what it must contain", checks.ReasonMismatch, "path = %q\ncontains = \"ill\"", path),
+		fails("not there", checks.ReasonAbsent, `path = %q`, path+"/none/of/these"),
 	}
 }
 
-func soakTCP(tb testing.TB) []variant {
-	keeps := checktest.TCP(tb, home, func(c net.Conn) { drain(c) })
-	greets := checktest.TCP(tb, home, func(c net.Conn) { _, _ = c.Write([]byte("220 ready\r\n")); drain(c) })
-	endless := checktest.TCP(tb, home, func(c net.Conn) {
-		for block := make([]byte, 16<<10); ; {
-			if _, err := c.Write(block); err != nil {
-				return
+func soakSystemd(tb testing.TB) []variant {
+	s := checktest.NewSystemd(tb)
+	runs := checktest.Unit{"Id": "unbound.service", "Names": "unbound.service", "LoadState": "loaded", "ActiveState": "active",
+		"SubState": "running", "Result": "success", "NRestarts": "0"}
+	s.Set(runs)
+	s.Set(runs.With("Id", "nsd.service", "Names", "nsd.service", "ActiveState", "failed", "SubState", "failed", "Result", "exit-code"))
+	tb.Setenv("DBUS_SYSTEM_BUS_ADDRESS", s.Address())
+	return []variant{
+		ok("runs", `unit = "unbound"`),
+		fails("has failed", checks.ReasonUnusable, `unit = "nsd"`),
+		fails("is not there", checks.ReasonAbsent, `unit = "knot"`),
+	}
+}
+
+func soakUDP(tb testing.TB) []variant {
+	echo := checktest.UDP(tb, home, func(d checktest.Datagram) { d.Reply(d.Bytes) })
+	strays := checktest.UDP(tb, home, func(d checktest.Datagram) { d.ReplyFrom(tb, d.Bytes) })
+	const talk = "address = %q\nsend = \"PING\"\nexpect = \"PING\""
+	return []variant{
+		ok("answers", talk, echo),
+		fails("nobody listens", checks.ReasonRefused, talk, checktest.Closed(tb, home)),
+		fails("another answer", checks.ReasonMismatch, "address = %q\nsend = \"PING\"\nexpect = \"PONG\"", echo),
+		fails("silent", checks.ReasonTimeout, talk, checktest.UDP(tb, home, func(checktest.Datagram) {})),
+		fails("answers from elsewhere", checks.ReasonTimeout, talk, strays),
+	}
+}
+
+// Where this process may not send echo requests, every round says so.
+func soakICMP(testing.TB) []variant {
+	vs := []variant{
+		ok("answers", `address = "127.0.0.1"`),
+		ok("answers, IPv6", `address = "::1"`),
+		fails("silent", checks.ReasonTimeout, "address = %q\ndevice = \"lo\"", elsewhere),
+	}
+	for i := range vs {
+		vs[i].want = append(vs[i].want, checks.ReasonDenied)
+	}
+	return vs
+}
+
+func soakMTU(tb testing.TB) []variant {
+	silent := checktest.UDP(tb, home, func(checktest.Datagram) {})
+	carries := ok("carries", `destinations = ["127.0.0.1"]`)
+	carries.timeout = 3 * time.Second // of which each third is a try
+	vs := []variant{
+		carries,
+		fails("silent", checks.ReasonTimeout, "destinations = [%q]\ndevice = \"lo\"", elsewhere),
+		fails("silent, quic", checks.ReasonTimeout, "destinations = [%q]\nprobe = \"quic\"", silent),
+		fails("nobody listens, quic", checks.ReasonRefused, "destinations = [%q]\nprobe = \"quic\"", checktest.Closed(tb, home)),
+	}
+	for i := range vs {
+		vs[i].want = append(vs[i].want, checks.ReasonDenied)
+	}
+	return vs
+}
+
+// ntpReply answers as a server of stratum 2 that is synchronised (RFC 5905, section 7.3).
+func ntpReply(change func(reply []byte)) func(checktest.Datagram) {
+	return func(d checktest.Datagram) {
+		if len(d.Bytes) < 48 {
+			return
+		}
+		r := make([]byte, 48)
+		r[0], r[1], r[2], r[3] = 4<<3|4, 2, 6, 0xec // version 4, server; stratum; poll; precision
+		copy(r[12:16], "LOCL")                      // reference id
+		copy(r[24:], d.Bytes[40:48])                // the client's time
+		since := time.Since(time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC))
+		for _, at := range []int{16, 32, 40} { // of reference, receipt and reply
+			for i := range 4 {
+				r[at+i] = byte(uint64(since/time.Second) >> (24 - 8*i))
 			}
 		}
-	})
+		change(r)
+		d.Reply(r)
+	}
+}
+
+func soakNTP(tb testing.TB) []variant {
+	good := checktest.UDP(tb, home, ntpReply(func([]byte) {}))
+	unsynchronised := checktest.UDP(tb, home, ntpReply(func(r []byte) { r[0] |= 3 << 6; r[1] = 16 }))
+	other := checktest.UDP(tb, home, ntpReply(func(r []byte) { r[30]++ }))
 	return []variant{
-		ok("connects", `address = %q`, keeps),
-		ok("greets", "address = %q\nexpect = \"220 \"", greets),
-		fails("nobody listens", checks.ReasonRefused, `address = %q`, checktest.Closed(tb, home)),
-		fails("reset", checks.ReasonRefused, `address = %q`, checktest.TCP(tb, home, checktest.Reset)),
-		fails("closed", checks.ReasonRefused, `address = %q`, checktest.TCP(tb, home, func(net.Conn) {})),
-		fails("hangs", checks.ReasonTimeout, "address = %q\nexpect = \"220 \"", checktest.TCP(tb, home, nil)),
-		fails("endless", checks.ReasonMismatch, "address = %q\nexpect = \"220 \"", endless),
+		ok("in time", "server = %q\nmax_root_distance = \"1m\"", good),
+		fails("not synchronised", checks.ReasonMismatch, `server = %q`, unsynchronised),
+		fails("answers another question", checks.ReasonTimeout, `server = %q`, other),
+		fails("silent", checks.ReasonTimeout, `server = %q`, checktest.UDP(tb, home, func(checktest.Datagram) {})),
+		fails("nobody listens", checks.ReasonRefused, `server = %q`, checktest.Closed(tb, home)),
 	}
 }
 

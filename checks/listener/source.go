@@ -27,6 +27,8 @@ type source struct {
 	file *os.File
 	raw  syscall.RawConn
 	buf  []byte
+
+	congested bool // messages were lost, and the queue was not read empty since
 }
 
 // open opens it in the network namespace of the calling thread. Until Narrow it hears of nothing. The
@@ -124,9 +126,11 @@ func (s *source) Follow(ctx context.Context, hint func(func(netip.AddrPort) bool
 // most is how many messages are taken together.
 const most = 4096
 
-// next waits for a message and takes all that are queued behind it.
+// next waits for a message and takes those that are queued behind it. Once messages were lost, the kernel
+// drops more without another word until the queue was read empty.
 func (s *source) next() (gone map[netip.AddrPort]bool, lost bool, err error) {
 	gone = map[netip.AddrPort]bool{}
+	defer func() { lost = lost || s.congested }()
 	for taken := 0; taken < most; taken++ {
 		n, wait := 0, taken == 0
 		var failed error
@@ -138,9 +142,10 @@ func (s *source) next() (gone map[netip.AddrPort]bool, lost bool, err error) {
 		case err != nil:
 			return gone, lost, err
 		case failed == unix.EAGAIN:
+			lost, s.congested = s.congested, false
 			return gone, lost, nil
 		case failed == unix.ENOBUFS:
-			lost = true
+			s.congested = true
 		case failed == unix.EINTR:
 		case failed != nil:
 			return gone, lost, failed

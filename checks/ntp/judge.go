@@ -51,11 +51,14 @@ func ahead(offset time.Duration) string {
 	return coarse(offset) + " behind"
 }
 
-// coarse gives one digit that counts, so that the text stays the same while the value wavers: "30ms".
+// coarse gives the first digit that counts, so that the text stays the same while the value wavers: "300ms".
 func coarse(d time.Duration) string {
-	unit := time.Duration(1)
-	for d >= 10*unit && unit < 24*time.Hour {
-		unit *= 10
+	unit := time.Nanosecond
+	for _, u := range []time.Duration{time.Microsecond, 10 * time.Microsecond, 100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond,
+		100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 10 * time.Hour, 100 * time.Hour} {
+		if u <= d {
+			unit = u
+		}
 	}
 	return d.Round(unit).String()
 }

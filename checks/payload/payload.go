@@ -5,6 +5,7 @@ package payload
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -57,16 +58,6 @@ func joined(s string) string { return strings.Join(strings.Fields(s), "") }
 // Excerpt shows the beginning of b in one line: quoted if it is text, else in hexadecimal.
 func Excerpt(b []byte) string {
 	const most = 60
-	return show(b, most)
-}
-
-// Dump shows b for a trace.
-func Dump(b []byte) string {
-	const most = 4 << 10
-	return fmt.Sprintf("%d bytes: %s", len(b), show(b, most))
-}
-
-func show(b []byte, most int) string {
 	head, more := b[:min(len(b), most)], ""
 	if len(b) > most {
 		more = "…"
@@ -75,6 +66,33 @@ func show(b []byte, most int) string {
 		return strconv.Quote(string(head)) + more
 	}
 	return fmt.Sprintf("% x", head) + more
+}
+
+// Dump shows b for a trace: its size and its first 4 KiB, text line by line, with what ends each.
+func Dump(b []byte) string {
+	const most, wide = 4 << 10, 32
+	head := b[:min(len(b), most)]
+	var lines []string
+	if readable(head) {
+		for line := range strings.SplitAfterSeq(string(head), "\n") {
+			lines = append(lines, strconv.Quote(line))
+		}
+		if last := len(lines) - 1; last > 0 && lines[last] == `""` {
+			lines = lines[:last]
+		}
+	} else {
+		for row := range slices.Chunk(head, wide) {
+			lines = append(lines, fmt.Sprintf("% x", row))
+		}
+	}
+	if len(b) > most {
+		lines = append(lines, "…")
+	}
+	sep := " "
+	if len(lines) > 1 {
+		sep = "\n"
+	}
+	return fmt.Sprintf("%d bytes:%s%s", len(b), sep, strings.Join(lines, "\n"))
 }
 
 // readable says whether b is text without control characters; a rune may be cut at its end.

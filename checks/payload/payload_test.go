@@ -60,10 +60,19 @@ func TestExcerpt(t *testing.T) {
 }
 
 func TestDump(t *testing.T) {
-	if got := Dump([]byte("a\n")); got != `2 bytes: "a\n"` {
-		t.Error(got)
+	for in, want := range map[string]string{
+		"":                               `0 bytes: ""`,
+		"a\n":                            `2 bytes: "a\n"`,
+		"a\r\nb":                         "4 bytes:\n\"a\\r\\n\"\n\"b\"",
+		"a\n\n":                          "3 bytes:\n\"a\\n\"\n\"\\n\"",
+		"\x00\x01":                       "2 bytes: 00 01",
+		"\xff" + strings.Repeat("x", 36): "37 bytes:\nff" + strings.Repeat(" 78", 31) + "\n78 78 78 78 78",
+	} {
+		if got := Dump([]byte(in)); got != want {
+			t.Errorf("%q:\n got %s\nwant %s", in, got, want)
+		}
 	}
-	if got := Dump(make([]byte, 1<<20)); len(got) > 20<<10 || !strings.HasPrefix(got, "1048576 bytes: 00 00") || !strings.HasSuffix(got, "…") {
+	if got := Dump(make([]byte, 1<<20)); len(got) > 20<<10 || !strings.HasPrefix(got, "1048576 bytes:\n00 00") || !strings.HasSuffix(got, "\n…") {
 		t.Errorf("%d bytes: %.40s", len(got), got)
 	}
 }

@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"vouch/checks"
+	"vouch/routers/rtnl"
 	"vouch/routers/rtnl/rtnltest"
 )
 
@@ -94,11 +96,13 @@ func run(t *testing.T, spec Spec, lines []string, reason checks.Reason, detail s
 		ns := two(t)
 		ip(t, lines...)
 		check := checker(t, spec)
-		ns.Wait("the check tells "+string(reason), func() bool { // a lost carrier shows late
-			r := checks.Result{Start: testStart, Err: check.Check(t.Context())}
-			return r.Reason() == reason
+		var err error
+		defer func() { wantFailure(t, err, reason, detail) }()
+		ns.Wait("the check tells what is so", func() bool { // a lost carrier, and a route of IPv6, show late
+			err = check.Check(t.Context())
+			var f *checks.Failure
+			return err == nil && reason == "" || errors.As(err, &f) && f.Reason == reason && f.Detail == detail
 		})
-		wantFailure(t, check.Check(t.Context()), reason, detail)
 	})
 }
 
@@ -245,5 +249,22 @@ func TestTrace(t *testing.T) {
 < there is none`
 	if text := strings.Join(got, "\n"); text != want {
 		t.Errorf("trace:\n%s\nwant:\n%s", text, want)
+	}
+}
+
+// TestWatchedChanges is what each sort of check must hear of. The kernel takes routes away with links,
+// nexthop objects and addresses, without a word of the route.
+func TestWatchedChanges(t *testing.T) {
+	const always = rtnl.OnLinks | rtnl.OnAddresses | rtnl.OnDefaults
+	for _, c := range []struct {
+		spec Spec
+		want rtnl.Concern
+	}{
+		{Spec{}, always}, {Spec{Halves: true}, always}, {to("192.0.2.0/24"), always | rtnl.OnNetworks},
+		{to("192.0.2.1"), rtnl.OnEverything}, {to("192.0.2.1", "192.0.2.0/24"), rtnl.OnEverything},
+	} {
+		if got := checker(t, c.spec).(*check).changes; got != c.want {
+			t.Errorf("%+v hears of %b, want %b", c.spec, got, c.want)
+		}
 	}
 }

@@ -19,15 +19,20 @@ import (
 func ip(tb testing.TB, lines ...string) {
 	tb.Helper()
 	for _, line := range lines {
-		args := []string{"-batch", "-"}
+		var options []string
 		if rest, six := strings.CutPrefix(line, "-6 "); six {
-			args, line = []string{"-6", "-batch", "-"}, rest
+			options, line = []string{"-6"}, rest
 		}
-		cmd := exec.Command("ip", args...)
-		cmd.Stdin = strings.NewReader(line + "\n")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			tb.Fatalf("ip %s: %v\n%s", line, err, out)
-		}
+		batch(tb, options, line)
+	}
+}
+
+func batch(tb testing.TB, options []string, lines ...string) {
+	tb.Helper()
+	cmd := exec.Command("ip", append(options, "-batch", "-")...)
+	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		tb.Fatalf("ip %s: %v\n%s", strings.Join(lines, "; ip "), err, out)
 	}
 }
 

@@ -150,7 +150,7 @@ func TestTrace(t *testing.T) {
 	if err := c.Check(ctx); err != nil {
 		t.Fatal(err)
 	}
-	want := "* connected from 127.0.0.1\n< 50 bytes: \"220-mail.example\\r\\n220 ready, 250 is not said yet\\r\\n\"\n> 8 bytes: \"EHLO x\\r\\n\"\n< 30 bytes: "
+	want := "* connected from 127.0.0.1\n< 50 bytes:\n\"220-mail.example\\r\\n\"\n\"220 ready, 250 is not said yet\\r\\n\"\n> 8 bytes: \"EHLO x\\r\\n\"\n< 30 bytes:\n"
 	if !strings.HasPrefix(seen.String(), want) {
 		t.Errorf("got\n%s\nwant\n%s", &seen, want)
 	}

@@ -117,13 +117,11 @@ func TestOpenSSL(t *testing.T) {
 	}
 }
 
-// One nginx has two names with a certificate each, and a port where it speaks plain HTTP.
-func TestNginx(t *testing.T) {
-	bin := need(t, "nginx")
-	ca := checktest.NewCA(t)
-	one, two := ca.Issue(t, "one.example"), ca.Issue(t, "two.example")
-	secure, plain := checktest.Closed(t, "127.0.0.1"), checktest.Closed(t, "127.0.0.1")
-	dir := t.TempDir()
+// nginx starts one that has two names with a certificate each, and a port where it speaks plain HTTP.
+func nginx(t *testing.T, one, two checktest.Pair) (secure, plain netip.AddrPort) {
+	t.Helper()
+	bin, dir := need(t, "nginx"), t.TempDir()
+	secure, plain = checktest.Closed(t, "127.0.0.1"), checktest.Closed(t, "127.0.0.1")
 	vhost := func(p checktest.Pair, name string) string {
 		return fmt.Sprintf("server { listen %s ssl http2; server_name %s; ssl_certificate %s; ssl_certificate_key %s; }\n", secure, name, p.CertFile, p.KeyFile)
 	}
@@ -138,6 +136,12 @@ func TestNginx(t *testing.T) {
 	}
 	out := run(t, bin, "-p", dir, "-c", file)
 	go io.Copy(os.Stderr, out) // mostly nothing; until the pipe is closed
+	return secure, plain
+}
+
+func TestNginx(t *testing.T) {
+	ca := checktest.NewCA(t)
+	secure, plain := nginx(t, ca.Issue(t, "one.example"), ca.Issue(t, "two.example"))
 	spec := func(at netip.AddrPort, name string, alpn ...string) Spec {
 		return Spec{Address: at.String(), ALPN: alpn, Spec: trust.Spec{CA: ca.File, ServerName: name}}
 	}

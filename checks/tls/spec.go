@@ -66,17 +66,6 @@ func (s *Spec) alpnProblems() (ps []checks.Problem) {
 	return ps
 }
 
-// Hint tells how versions and protocols are written.
-func (s *Spec) Hint(key string) string {
-	switch key {
-	case "min_version":
-		return `write "1.2" or "1.3", in quotes`
-	case "alpn":
-		return `write such as ["h2", "http/1.1"]`
-	}
-	return ""
-}
-
 // Targets gives the address that is connected to.
 func (s *Spec) Targets() []netip.Addr {
 	address, _ := checks.Endpoint(s.Address, 0)

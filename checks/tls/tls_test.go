@@ -189,10 +189,6 @@ func TestNames(t *testing.T) {
 	if got := strings.Join(keys, " "); got != "source ca" {
 		t.Errorf("problems of %s", got)
 	}
-	var h checks.Hinter = s
-	if h.Hint("min_version") == "" || h.Hint("alpn") == "" || h.Hint("address") != "" {
-		t.Error("hints")
-	}
 }
 
 // No round leaves anything behind, however it ends.

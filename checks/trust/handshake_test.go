@@ -57,37 +57,46 @@ func plainServer(text string) func(net.Conn) {
 	}
 }
 
-func TestHandshake(t *testing.T) {
-	ca, stranger, twin := checktest.NewCA(t), checktest.SelfSigned(t, "root.example", authority), checktest.NewCA(t)
-	sub := ca.Intermediate(t)
-	good := ca.Issue(t, www)
-	client, foreign := ca.Issue(t, "client.example"), twin.Issue(t, "client.example")
-	no := false
-	with := func(p checktest.Pair, change ...func(*tls.Config)) *tls.Config {
-		conf := p.Config()
-		for _, f := range change {
-			f(conf)
-		}
-		return conf
+// A shakeCase is one handshake; min is the oldest version that will do, if not 1.2.
+type shakeCase struct {
+	conf *tls.Config
+	spec Spec
+	min  uint16
+	want string // the whole error
+}
+
+func shakeAll(t *testing.T, cases map[string]shakeCase) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := net.TCPAddrFromAddrPort(checktest.TLS(t, "127.0.0.1", c.conf, nil))
+			if got := text(shake(t, at, c.spec, max(c.min, tls.VersionTLS12), 10*time.Second)); got != c.want {
+				t.Errorf("\n got %s\nwant %s", got, c.want)
+			}
+		})
 	}
-	asks := func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool() }
-	wants := func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.VerifyClientCertIfGiven, ca.Pool() }
-	nobody := func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }
-	until := func(v uint16) func(*tls.Config) { return func(c *tls.Config) { c.MaxVersion = v } }
+}
+
+// with gives a server's configuration.
+func with(p checktest.Pair, change ...func(*tls.Config)) *tls.Config {
+	conf := p.Config()
+	for _, f := range change {
+		f(conf)
+	}
+	return conf
+}
+
+func until(v uint16) func(*tls.Config) { return func(c *tls.Config) { c.MaxVersion = v } }
+
+func TestServersCertificate(t *testing.T) {
+	ca, stranger, twin := checktest.NewCA(t), checktest.SelfSigned(t, "root.example", authority), checktest.NewCA(t)
+	sub, no := ca.Intermediate(t), false
+	good, trusting := ca.Issue(t, www), Spec{CA: ca.File}
 	expired, early := ca.Issue(t, www, checktest.Expired), ca.Issue(t, www, checktest.NotYet)
 	other := ca.Issue(t, "other.example", checktest.Also("192.0.2.7"))
 	unnamed := ca.Issue(t, www, func(c *x509.Certificate) { c.DNSNames = nil })
-	trusting := Spec{CA: ca.File}
-	asClient := Spec{CA: ca.File, Cert: client.CertFile, Key: client.KeyFile}
-	asForeign := Spec{CA: ca.File, Cert: foreign.CertFile, Key: foreign.KeyFile}
-	self := checktest.SelfSigned(t, "self.example")
-	asSelf := Spec{CA: ca.File, Cert: self.CertFile, Key: self.KeyFile}
-	for name, c := range map[string]struct {
-		conf *tls.Config
-		spec Spec
-		min  uint16
-		want string // the whole error
-	}{
+	shakeAll(t, map[string]shakeCase{
 		"valid":                  {with(good), trusting, 0, ""},
 		"valid, 1.2":             {with(good, until(tls.VersionTLS12)), trusting, tls.VersionTLS12, ""},
 		"by an intermediate":     {with(sub.Issue(t, www)), trusting, 0, ""},
@@ -108,6 +117,19 @@ func TestHandshake(t *testing.T) {
 		"another root":           {with(good), Spec{CA: stranger.CertFile}, 0, `tls: the certificate of www.example.com leads up to "CN=vouch test root", which is not trusted and did not come along: the server may have to send an intermediate certificate too`},
 		"another root, sent":     {with(good, sendRoot(t, ca)), Spec{CA: stranger.CertFile}, 0, `tls: the certificate of www.example.com leads up to the root "CN=vouch test root", which is not trusted`},
 		"not verified":           {with(twin.Issue(t, "x")), Spec{Verify: &no}, 0, ""},
+	})
+}
+
+func TestClientsOffer(t *testing.T) {
+	ca, twin := checktest.NewCA(t), checktest.NewCA(t)
+	good, trusting := ca.Issue(t, www), Spec{CA: ca.File}
+	as := func(p checktest.Pair) Spec { return Spec{CA: ca.File, Cert: p.CertFile, Key: p.KeyFile} }
+	asClient, asForeign := as(ca.Issue(t, "client.example")), as(twin.Issue(t, "client.example"))
+	asSelf := as(checktest.SelfSigned(t, "self.example"))
+	asks := func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool() }
+	wants := func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.VerifyClientCertIfGiven, ca.Pool() }
+	nobody := func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }
+	shakeAll(t, map[string]shakeCase{
 		"too old":                {with(good, until(tls.VersionTLS12)), trusting, tls.VersionTLS13, "tls: the server speaks none of the versions of TLS that are asked for (alert 70, protocol version not supported)"},
 		"much too old":           {with(good, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS11, tls.VersionTLS11 }), trusting, 0, "tls: the server speaks none of the versions of TLS that are asked for (alert 70, protocol version not supported)"},
 		"no cipher in common":    {with(good, until(tls.VersionTLS12), func(c *tls.Config) { c.CipherSuites = []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256} }), trusting, 0, "tls: the server found nothing in what was offered that it takes (ciphers, groups), or misses a client certificate (alert 40, handshake failure)"},
@@ -120,19 +142,7 @@ func TestHandshake(t *testing.T) {
 		"asks, gets a self-made": {with(good, asks), asSelf, 0, "tls: the server does not trust who signed the client certificate (alert 48, unknown certificate authority)"},
 		"takes any":              {with(good, nobody), asForeign, 0, ""},
 		"no such vhost":          {&tls.Config{}, trusting, 0, "tls: the server has nothing of that name (alert 112, unrecognized name)"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if c.min == 0 {
-				c.min = tls.VersionTLS12
-			}
-			addr := net.TCPAddrFromAddrPort(checktest.TLS(t, "127.0.0.1", c.conf, nil))
-			err := shake(t, addr, c.spec, c.min, 10*time.Second)
-			if got := text(err); got != c.want {
-				t.Errorf("\n got %s\nwant %s", got, c.want)
-			}
-		})
-	}
+	})
 }
 
 func authority(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true }

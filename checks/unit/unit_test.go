@@ -100,6 +100,7 @@ func TestRestarts(t *testing.T) {
 		"it calms down":            {[]uint32{0, 1, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3}, "...!!!!!!!!.."},
 		"slow":                     {[]uint32{0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3}, "............."},
 		"by hand":                  {[]uint32{0, 1, 2, 3, 0, 0, 1, 2, 3}, "...!....!"},
+		"by hand, then a loop":     {[]uint32{9, 0, 1, 2, 3}, "....!"},
 		"by hand, and one at once": {[]uint32{4, 1, 2, 3}, "...."},
 	} {
 		var r restarts

@@ -44,8 +44,11 @@ type ear struct {
 // with an error when the bus is lost.
 func (c *checker) Watch(ctx context.Context, wake func()) error {
 	err := c.watch(ctx, wake)
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("systemd, or the system bus, did not answer within %s", patience)
 	}
 	return err
 }

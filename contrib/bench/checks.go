@@ -65,7 +65,7 @@ func (b *bench) contest(ctx context.Context, g *ground, c contest) (e effort, er
 	if err != nil {
 		return e, err
 	}
-	file := filepath.Join(g.host.Dir(), "plan.json")
+	file := filepath.Join(g.dir, "plan.json")
 	if err := os.WriteFile(file, plan, 0o644); err != nil {
 		return e, err
 	}

@@ -58,8 +58,8 @@ func (b *bench) fleet(ctx context.Context, r *report) (err error) {
 func (r *report) fleet(own sweep, small, large swarm) {
 	r.add("CPU", "% of one", own.share)
 	each := r.add("  of that for one check", "ms CPU", own.each)
-	r.instead(each, fmt.Sprintf("dig, bash, curl, forked for %d services", small.Services), sample{small.each()})
-	r.instead(each, fmt.Sprintf("the same for %d services", large.Services), sample{large.each()})
+	r.instead(each, fmt.Sprintf("dig, bash, curl, forked for %d services: for one that was ok", small.Services), small.each())
+	r.instead(each, fmt.Sprintf("the same for %d services", large.Services), large.each())
 	mem := r.add("resident memory", "MB", own.resident)
 	r.add("  of it not the program's file", "MB", own.private)
 	r.instead(mem, fmt.Sprintf("forked, %d services", large.Services), sample{large.resident})
@@ -90,7 +90,7 @@ func fleetConfiguration(dir string) string {
 
 // sweep has an agent announce all, and counts what it does then.
 func (b *bench) sweep(ctx context.Context, g *ground, runs int) (s sweep, err error) {
-	dir := g.host.Dir()
+	dir := g.dir
 	file := filepath.Join(dir, "vouch.toml")
 	if err := os.WriteFile(file, []byte(fleetConfiguration(dir)), 0o644); err != nil {
 		return s, err
@@ -194,7 +194,7 @@ type state struct {
 
 // standing asks the agent where it stands.
 func (b *bench) standing(ctx context.Context, g *ground) (map[string]state, error) {
-	out, err := g.host.Run(ctx, b.vouch, "status", "--json", "--socket", filepath.Join(g.host.Dir(), "control.sock"))
+	out, err := g.host.Run(ctx, b.vouch, "status", "--json", "--socket", filepath.Join(g.dir, "control.sock"))
 	if out == "" || out[0] != '{' { // its exit status is 1 when anything is not as it ought to be
 		return nil, err
 	}

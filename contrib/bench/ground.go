@@ -23,6 +23,7 @@ const serverName = "www.lab"
 type ground struct {
 	*lab.Net
 	host    *lab.Node
+	dir     string // the host's directory
 	paper   papers
 	lacks   map[string]string // servers that are not there, by name, and why
 	greeter string            // address that greets over TCP and echoes over UDP
@@ -55,6 +56,7 @@ func (g *ground) build(ctx context.Context) (err error) {
 	if g.host, err = g.Node("host"); err != nil {
 		return err
 	}
+	g.dir = g.host.Dir()
 	router, err := g.Node("router")
 	if err != nil {
 		return err
@@ -65,7 +67,7 @@ func (g *ground) build(ctx context.Context) (err error) {
 	if _, err := g.host.Run(ctx, "ip", "route", "add", "default", "via", routerAddr); err != nil {
 		return err
 	}
-	if g.paper, err = newPapers(g.host.Dir(), serverName); err != nil {
+	if g.paper, err = newPapers(g.dir, serverName); err != nil {
 		return err
 	}
 	if err := g.greet(); err != nil {
@@ -87,7 +89,7 @@ func (g *ground) server(ctx context.Context, name string, s server) error {
 		g.lacks[name] = name + " is not installed"
 		return nil
 	}
-	if err := os.WriteFile(filepath.Join(g.host.Dir(), name+".conf"), []byte(s.conf), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(g.dir, name+".conf"), []byte(s.conf), 0o644); err != nil {
 		return err
 	}
 	p, err := g.host.Start(name, append([]string{name}, s.args...)...)
@@ -114,7 +116,7 @@ type server struct {
 
 // nginx has one worker, as it is to have little part in what is measured.
 func (g *ground) nginx() server {
-	dir := g.host.Dir()
+	dir := g.dir
 	return server{socket: "sport = 443", args: []string{"-p", dir, "-e", filepath.Join(dir, "nginx.error"), "-c", filepath.Join(dir, "nginx.conf"), "-g", "daemon off;"},
 		conf: fmt.Sprintf(`user root;
 worker_processes 1;
@@ -139,7 +141,7 @@ http {
 
 // chronyd says that it is in time, and does not touch the clock.
 func (g *ground) chronyd() server {
-	dir := g.host.Dir()
+	dir := g.dir
 	return server{socket: "sport = 123", args: []string{"-d", "-x", "-u", "root", "-f", filepath.Join(dir, "chronyd.conf")},
 		conf: fmt.Sprintf("local stratum 3\nallow 127.0.0.1\nbindaddress 127.0.0.1\ncmdport 0\nbindcmdaddress /\npidfile %s/chronyd.pid\n", dir)}
 }

@@ -45,7 +45,7 @@ func (g *ground) nameContests() []contest {
 func (g *ground) webContests() []contest {
 	url := "https://" + serverName + "/"
 	curl := func(more ...string) []string {
-		return append([]string{"curl", "-sf", "-m", "1", "-o", filepath.Join(g.host.Dir(), "page"), "--cacert", g.paper.cert,
+		return append([]string{"curl", "-sf", "-m", "1", "-o", filepath.Join(g.dir, "page"), "--cacert", g.paper.cert,
 			"--connect-to", serverName + ":443:127.0.0.1:443"}, more...)
 	}
 	secure := fmt.Sprintf("url = %q\nconnect = \"127.0.0.1:443\"\nca = %q\n", url, g.paper.cert)
@@ -68,7 +68,8 @@ func (g *ground) streamContests() []contest {
 		{Name: "tcp, greeted", Kind: "tcp", TOML: fmt.Sprintf("address = %q\nexpect = %q", g.greeter, greeting),
 			Rival: bash("tcp", `read -r -t 1 -n 9 line <&3 && [[ $line == "`+greeting+`" ]]`), As: "bash, /dev/tcp"},
 		{Name: "udp, answered", Kind: "udp", TOML: fmt.Sprintf("address = %q\nsend = \"PING\\n\"\nexpect = \"PING\"", g.greeter),
-			Rival: bash("udp", `echo PING >&3 && read -r -t 1 line <&3 && [[ $line == PING ]]`), As: "bash, /dev/udp"},
+			// bash itself reads a byte at a time, and loses the rest of the datagram
+			Rival: bash("udp", `echo PING >&3 && [[ $(timeout 1 head -n 1 <&3) == PING ]]`), As: "bash, /dev/udp, head"},
 		{Name: "icmp", Kind: "icmp", TOML: fmt.Sprintf("address = %q", routerAddr), Rival: []string{"ping", "-c", "1", "-W", "1", routerAddr}},
 		{Name: "mtu, ping of 1280 bytes", Kind: "mtu", TOML: fmt.Sprintf("destinations = [%q]", routerAddr),
 			Rival: []string{"ping", "-c", "1", "-W", "1", "-M", "do", "-s", "1252", routerAddr}, As: "ping -M do"},

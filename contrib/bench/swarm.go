@@ -28,12 +28,12 @@ type swarm struct {
 	resident float64       // MB, of all together, at most
 }
 
-// each gives the processor time of one program, in milliseconds.
-func (s swarm) each() float64 {
-	if s.Ran == 0 {
-		return 0
+// each gives the processor time of all for one that ended well, in milliseconds.
+func (s swarm) each() (of sample) {
+	if s.OK > 0 {
+		of.ms(s.CPU / time.Duration(s.OK))
 	}
-	return float64(s.CPU) / float64(s.Ran) / float64(time.Millisecond)
+	return of
 }
 
 func (s swarm) onTime() float64 { return percent(s.OK, s.Due) }
@@ -101,7 +101,7 @@ func scriptedTrio() [][]string {
 func swarmFor(ctx context.Context, out io.Writer, services int) error {
 	ctx, cancel := context.WithTimeout(ctx, window)
 	defer cancel()
-	var ran, ok atomic.Int64
+	var ok atomic.Int64
 	before := cpu(syscall.RUSAGE_CHILDREN) + cpu(syscall.RUSAGE_SELF)
 	var wg sync.WaitGroup
 	for i := range services {
@@ -113,7 +113,7 @@ func swarmFor(ctx context.Context, out io.Writer, services int) error {
 			tick := time.NewTicker(beat) // a beat that is missed is not made up for
 			defer tick.Stop()
 			for {
-				once(ctx, &ran, &ok)
+				once(ctx, &ok)
 				select {
 				case <-ctx.Done():
 					return
@@ -123,20 +123,20 @@ func swarmFor(ctx context.Context, out io.Writer, services int) error {
 		})
 	}
 	wg.Wait()
-	s := swarm{Services: services, Due: services * trio * int(window/beat), Ran: int(ran.Load()), OK: int(ok.Load())}
+	s := swarm{Services: services, Due: services * trio * int(window/beat), OK: int(ok.Load())}
 	s.CPU = cpu(syscall.RUSAGE_CHILDREN) + cpu(syscall.RUSAGE_SELF) - before
 	return json.NewEncoder(out).Encode(s)
 }
 
-// once runs the programs of one service side by side; each is killed after a beat.
-func once(ctx context.Context, ran, ok *atomic.Int64) {
+// once runs the programs of one service side by side, each for a beat at most, and counts those that end
+// well.
+func once(ctx context.Context, ok *atomic.Int64) {
 	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, args := range scriptedTrio() {
 		wg.Go(func() {
-			err := exec.CommandContext(ctx, args[0], args[1:]...).Run()
-			if ran.Add(1); err == nil {
+			if exec.CommandContext(ctx, args[0], args[1:]...).Run() == nil {
 				ok.Add(1)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,12 +25,27 @@ type conn struct {
 	file *os.File
 	raw  syscall.RawConn
 	buf  []byte
+	lent *[]byte // buf, if it is to be given back
 
-	datagrams int // received of the kernel's answers
+	datagrams int  // received of the kernel's answers
+	congested bool // messages were lost, and the queue was not read empty since
 }
 
-// dial opens a socket in the network namespace of the calling thread.
+// buffers are lent to the sockets of one reading each, of which there may be thousands a second.
+var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return &b }}
+
+// dial opens a socket for one reading in the network namespace of the calling thread.
 func dial() (*conn, error) {
+	c, err := open()
+	if err == nil {
+		c.lent = buffers.Get().(*[]byte)
+		c.buf = *c.lent
+	}
+	return c, err
+}
+
+// open opens a socket without a buffer.
+func open() (*conn, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
@@ -42,7 +58,7 @@ func dial() (*conn, error) {
 	for _, option := range []int{unix.NETLINK_GET_STRICT_CHK, unix.NETLINK_EXT_ACK, unix.NETLINK_CAP_ACK} {
 		_ = unix.SetsockoptInt(fd, unix.SOL_NETLINK, option, 1)
 	}
-	c := &conn{file: os.NewFile(uintptr(fd), "rtnetlink"), buf: make([]byte, bufferSize)}
+	c := &conn{file: os.NewFile(uintptr(fd), "rtnetlink")}
 	if c.raw, err = c.file.SyscallConn(); err != nil {
 		c.close()
 		return nil, fmt.Errorf("rtnetlink socket: %w", err)
@@ -50,7 +66,13 @@ func dial() (*conn, error) {
 	return c, nil
 }
 
-func (c *conn) close() { c.file.Close() }
+func (c *conn) close() {
+	c.file.Close()
+	if c.lent != nil {
+		buffers.Put(c.lent)
+		c.lent, c.buf = nil, nil
+	}
+}
 
 // dump asks for a whole table and gives each message of it to each, until each returns false; then
 // the rest of the table is left in the socket, which is of no further use.

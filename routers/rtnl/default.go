@@ -82,16 +82,32 @@ func Halves(ctx context.Context, family Family, table uint32, over ...string) (W
 	return both, nil
 }
 
-// readDefault reads once.
+// readDefault reads once. The kernel is first asked for its own choice, and the table only when that is no
+// usable default route.
 func readDefault(ctx context.Context, family Family, table uint32) (picture, error) {
+	p, err := chosen(ctx, family, table)
+	if err == nil && p.judge(family, nil).Usable {
+		return p, nil
+	}
 	if family == IPv6 {
-		return readDefault6(ctx, table)
+		return dumpDefault6(ctx, table, table == MainTable && errors.Is(err, refusal("")))
 	}
 	routes, _, err := dumpDefaults(ctx, family, table)
 	if err != nil {
 		return picture{}, err
 	}
 	return complete(ctx, routes)
+}
+
+// chosen asks the kernel for the route that it would take to an address that only a default route leads to;
+// there are no routes in it if that is no default route of the table.
+func chosen(ctx context.Context, family Family, table uint32) (picture, error) {
+	everything := netip.PrefixFrom(halves[family][0].Addr(), 0)
+	p, err := choice(ctx, Lookup{To: oneOf(everything)})
+	if err != nil || !p.covers(everything, table) {
+		return picture{}, err
+	}
+	return p, nil
 }
 
 // dumpDefaults reads the default routes of a table. They stand together in a dump, so that the

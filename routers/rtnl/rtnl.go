@@ -1,9 +1,10 @@
 // Package rtnl reads the kernel's addresses and routes over rtnetlink, changes addresses, and tells
 // when something may have changed.
 //
-// Everything here belongs to the network namespace of the calling thread: each call opens its own
-// socket and closes it again, so a caller in a namespace of its own need only lock its thread. All
-// functions may be called concurrently. Nothing is remembered between calls.
+// Everything here belongs to the network namespace of the calling thread: a caller in a namespace of its
+// own need only lock its thread. All functions may be called concurrently. Those who ask the same at about
+// the same time share one reading, which was begun after each had asked; those who watch share one socket.
+// Nothing else is remembered between calls.
 package rtnl
 
 import (

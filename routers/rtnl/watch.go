@@ -66,6 +66,7 @@ var watches = hub.Hub[Concern]{Open: func() (hub.Source[Concern], error) {
 	if err != nil {
 		return nil, err
 	}
+	c.enlarge()
 	return &subscription{conn: c}, nil
 }}
 
@@ -95,10 +96,11 @@ func (s *subscription) Close() { s.conn.close() }
 
 // listen opens a socket that hears of changes.
 func listen(groups []int) (*conn, error) {
-	c, err := dial()
+	c, err := open()
 	if err != nil {
 		return nil, err
 	}
+	c.buf = make([]byte, bufferSize)
 	if err := c.join(groups); err != nil {
 		c.close()
 		return nil, err
@@ -118,6 +120,18 @@ func (c *conn) join(groups []int) error {
 		}
 	})
 	return errors.Join(err, failed)
+}
+
+// enlarge makes room for as many messages as come of some thousand routes, for a loss has everybody read
+// again. Without CAP_NET_ADMIN it gets what net.core.rmem_max allows. The kernel takes memory only for what
+// is queued.
+func (c *conn) enlarge() {
+	const room = 8 << 20
+	_ = c.raw.Control(func(fd uintptr) {
+		if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, room) != nil {
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, room)
+		}
+	})
 }
 
 // follow turns messages that anybody wants into hints until ctx ends.
@@ -147,26 +161,32 @@ func (c *conn) follow(ctx context.Context, wanted func() Concern, hint func(chan
 	return nil
 }
 
-// changed waits for a message, empties the queue, and says what all of it was about. Lost messages may
-// have been about anything: the socket stays subscribed, and reading it is what ends the congestion.
+// changed waits for a message, takes what is queued, and says what all of it was about. Lost messages may
+// have been about anything: the socket stays subscribed, and reading it is what ends the congestion. Until it
+// is read empty the kernel drops more without another word.
 func (c *conn) changed() (Concern, error) {
+	var all Concern
 	n, _, err := c.receiveAny()
-	if errors.Is(err, unix.ENOBUFS) {
-		n, err = 0, c.drain(func([]byte) {})
-		return OnEverything, err
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.ENOBUFS):
+		c.congested = true
+	case err != nil:
 		return 0, err
+	default:
+		all = concernOf(c.buf[:min(n, len(c.buf))])
 	}
-	all := concernOf(c.buf[:min(n, len(c.buf))])
-	err = c.drain(func(b []byte) { all |= concernOf(b) })
+	empty, err := c.drain(func(b []byte) { all |= concernOf(b) })
+	if c.congested {
+		all = OnEverything
+	}
+	c.congested = c.congested && !empty
 	return all, err
 }
 
-// drain gives each what is queued, without waiting. In place of lost messages it gives nothing.
-func (c *conn) drain(each func(b []byte)) error {
+// drain gives each what is queued, without waiting; empty says that it came to the end.
+func (c *conn) drain(each func(b []byte)) (empty bool, err error) {
 	var failed error
-	err := c.raw.Control(func(fd uintptr) {
+	err = c.raw.Control(func(fd uintptr) {
 		for range drainMost {
 			var n int
 			n, _, failed = unix.Recvfrom(int(fd), c.buf, unix.MSG_DONTWAIT)
@@ -174,17 +194,20 @@ func (c *conn) drain(each func(b []byte)) error {
 			case nil:
 				each(c.buf[:n])
 			case unix.ENOBUFS:
-				each(nil)
+				c.congested = true
 			case unix.EINTR:
 			default:
 				return
 			}
 		}
 	})
-	if failed == unix.EAGAIN || failed == unix.ENOBUFS || failed == unix.EINTR {
-		failed = nil
+	switch failed {
+	case unix.EAGAIN:
+		return true, err
+	case nil, unix.ENOBUFS, unix.EINTR:
+		return false, err
 	}
-	return errors.Join(err, failed)
+	return false, errors.Join(err, failed)
 }
 
 // concernOf says what a datagram is about. One that cannot be understood may be about anything.

@@ -145,7 +145,7 @@ a bar: where there was one stands a slash.`,
 		ValidArgsFunction: a.configuredServices,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.check(cmd, args, f) },
 	}
-	cmd.Flags().StringArrayVar(&f.only, "only", nil, "run this check alone, and do not read the router: `SERVICE/CHECK`; may be given several times")
+	cmd.Flags().StringArrayVar(&f.only, "only", nil, "run `SERVICE/CHECK` alone, and do not read the router; may be given several times")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show what was sent and what came back")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	_ = cmd.RegisterFlagCompletionFunc("only", a.configuredChecks) // the flag is there

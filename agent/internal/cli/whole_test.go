@@ -28,12 +28,24 @@ func cmdExpand(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o644))
 }
 
+// mute gives the address of a UDP socket that nobody reads.
+func mute(t *testing.T) netip.AddrPort {
+	t.Helper()
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pc.Close() })
+	return pc.LocalAddr().(*net.UDPAddr).AddrPort()
+}
+
 // The scripts of testdata/whole meet real servers, which are named in their environment.
 func TestWholeScripts(t *testing.T) {
 	servers := map[string]netip.AddrPort{
 		"ANSWERS": checktest.DNS(t, "127.0.0.1", checktest.Answer(dns.RcodeSuccess), checktest.Answer(dns.RcodeSuccess)),
 		"REFUSES": checktest.DNS(t, "127.0.0.1", checktest.Answer(dns.RcodeRefused), nil),
 		"SILENT":  checktest.DNS(t, "127.0.0.1", checktest.Silent(), nil),
+		"MUTE":    mute(t),
 		"CLOSED":  checktest.Closed(t, "127.0.0.1"),
 		"HOSTILE": checktest.TCP(t, "127.0.0.1", func(c net.Conn) { _, _ = c.Write([]byte("220 \x1b[2J\x1b]0;owned\x07 | x=1\r\n\xff\xfe")) }),
 	}

@@ -1,0 +1,103 @@
+package ntp
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"vouch/checks"
+)
+
+// chrony runs a chronyd that leaves this machine's clock alone, and gives its address. It answers once it is
+// up; whether it is told by await.
+func chrony(t *testing.T, lines ...string) string {
+	t.Helper()
+	path, err := exec.LookPath("/usr/sbin/chronyd")
+	if err != nil || os.Geteuid() != 0 {
+		const why = "needs chronyd (apt install chrony) and root"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(why)
+		}
+		t.Skip("SKIPPED: " + why)
+	}
+	dir, at := t.TempDir(), free(t)
+	_, port, _ := net.SplitHostPort(at)
+	conf := append([]string{"port " + port, "bindaddress 127.0.0.1", "cmdport 0", "bindcmdaddress /", "pidfile " + filepath.Join(dir, "pid")}, lines...)
+	file := filepath.Join(dir, "chrony.conf")
+	if err := os.WriteFile(file, []byte(strings.Join(conf, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "-x", "-d", "-u", "root", "-f", file)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var out bytes.Buffer
+	cmd.Stderr = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("chronyd:\n%s", &out)
+		}
+	})
+	return at
+}
+
+// free gives an address whose port was free a moment ago.
+func free(t *testing.T) string {
+	t.Helper()
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pc.Close()
+	return pc.LocalAddr().String()
+}
+
+// await asks until the server is up and the outcome is of this reason.
+func await(t *testing.T, s Spec, reason checks.Reason) error {
+	t.Helper()
+	for late := time.Now().Add(20 * time.Second); ; {
+		err := probe(t, s, time.Second)
+		if got := (checks.Result{Start: time.Now(), Err: err}).Reason(); got == reason {
+			return err
+		}
+		if time.Now().After(late) {
+			t.Fatalf("still %v, not %q", err, reason)
+		}
+	}
+}
+
+func TestChrony(t *testing.T) {
+	at := chrony(t, "allow 127.0.0.1", "local stratum 3")
+	if err := await(t, Spec{Server: at, MaxOffset: time.Minute}, ""); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "as it is", probe(t, Spec{Server: at, MaxStratum: 3, MaxRootDistance: 100 * time.Millisecond}, long), "", "")
+	want(t, "stratum", probe(t, Spec{Server: at, MaxStratum: 2}, long), checks.ReasonMismatch, "stratum 3 is more than max_stratum, 2")
+}
+
+func TestChronyUnsynchronised(t *testing.T) {
+	at := chrony(t, "allow 127.0.0.1")
+	err := await(t, Spec{Server: at}, checks.ReasonMismatch)
+	want(t, "unsynchronised", err, checks.ReasonMismatch, "the server is not synchronised: stratum 0")
+}
+
+// A chronyd that nobody is allowed to ask says nothing.
+func TestChronyDenies(t *testing.T) {
+	at := chrony(t, "local stratum 3", "allow 192.0.2.1")
+	err := await(t, Spec{Server: at}, checks.ReasonTimeout)
+	want(t, "denied", err, checks.ReasonTimeout, "no answer within D (sent from 127.0.0.1)")
+	var f *checks.Failure
+	if !errors.As(err, &f) {
+		t.Error(err)
+	}
+}
