@@ -183,9 +183,6 @@ func (s *Socket) setOptions(fd int, whole bool) error {
 	options := []option{{unix.SOL_IP, unix.IP_RECVERR, 1}, {unix.SOL_IP, unix.IP_MTU_DISCOVER, discover}}
 	if s.target.Addr().Is6() {
 		options = []option{{unix.SOL_IPV6, unix.IPV6_RECVERR, 1}, {unix.SOL_IPV6, unix.IPV6_MTU_DISCOVER, discover}}
-		if whole {
-			options = append(options, option{unix.SOL_IPV6, unix.IPV6_DONTFRAG, 1})
-		}
 	}
 	for _, o := range options {
 		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
@@ -216,8 +213,7 @@ func (s *Socket) Write(b []byte) error {
 	var err error
 	var objection *Objection
 	failed := s.conn.Write(func(fd uintptr) bool {
-		for range 2 { // once more, if a late objection to an earlier packet came in between
-			_, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR) // clears what an earlier packet met
+		for range 2 { // once more, if the first error was what an earlier packet met
 			if _, err = unix.SendmsgN(int(fd), b, nil, nil, 0); err == nil || err == unix.EAGAIN {
 				break
 			}

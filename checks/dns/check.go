@@ -11,12 +11,14 @@ import (
 	"github.com/miekg/dns"
 
 	"vouch/checks"
+	"vouch/checks/listener"
 )
 
 // ednsSize is what fits through any path unfragmented (DNS flag day 2020).
 const ednsSize = 1232
 
 type checker struct {
+	listener.Watcher // of the port for TCP, which the process that serves UDP has too
 	peer
 	question  dns.Question
 	random    bool // a random label before the name

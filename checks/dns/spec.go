@@ -10,6 +10,7 @@ import (
 	"github.com/miekg/dns"
 
 	"vouch/checks"
+	"vouch/checks/listener"
 	"vouch/checks/trust"
 )
 
@@ -129,6 +130,7 @@ func (s *Spec) New() (checks.Checker, error) {
 		return nil, fmt.Errorf("server %q %w", s.Server, err)
 	}
 	c := &checker{
+		Watcher:  listener.Watcher{Target: server},
 		peer:     peer{proto: s.Proto, server: server, origin: s.Origin},
 		question: dns.Question{Name: s.Name, Qtype: dns.StringToType[s.Qtype], Qclass: dns.StringToClass[s.Class]},
 		random:   s.RandomLabel,

@@ -9,6 +9,7 @@ import (
 	"vouch/checks/address"
 	"vouch/checks/dns"
 	"vouch/checks/file"
+	"vouch/checks/http"
 	"vouch/checks/icmp"
 	"vouch/checks/mtu"
 	"vouch/checks/ntp"
@@ -25,6 +26,7 @@ var kinds = map[string]func() checks.Spec{
 	"dns":     func() checks.Spec { return new(dns.Spec) },
 	"exec":    func() checks.Spec { return new(program.Spec) },
 	"file":    func() checks.Spec { return new(file.Spec) },
+	"http":    func() checks.Spec { return new(http.Spec) },
 	"icmp":    func() checks.Spec { return new(icmp.Spec) },
 	"mtu":     func() checks.Spec { return new(mtu.Spec) },
 	"ntp":     func() checks.Spec { return new(ntp.Spec) },

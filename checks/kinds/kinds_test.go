@@ -10,7 +10,7 @@ import (
 )
 
 func TestKinds(t *testing.T) {
-	if want := []string{"address", "dns", "exec", "file", "icmp", "mtu", "ntp", "route", "systemd", "tcp", "tls", "udp"}; !slices.Equal(Names(), want) {
+	if want := []string{"address", "dns", "exec", "file", "http", "icmp", "mtu", "ntp", "route", "systemd", "tcp", "tls", "udp"}; !slices.Equal(Names(), want) {
 		t.Errorf("names %q, want %q", Names(), want)
 	}
 	if s, ok := New("nosuch"); ok || s != nil {
@@ -25,6 +25,7 @@ func TestLeast(t *testing.T) {
 		"dns":     `server = "127.0.0.1"`,
 		"exec":    `command = ["true"]`,
 		"file":    `path = "/run/flag"`,
+		"http":    `url = "http://127.0.0.1/"`,
 		"icmp":    `address = "127.0.0.1"`,
 		"mtu":     `destinations = ["127.0.0.1"]`,
 		"ntp":     `server = "127.0.0.1"`,
@@ -52,10 +53,10 @@ func TestLeast(t *testing.T) {
 		if err != nil || c.String() == "" {
 			t.Errorf("%s: %v, %v", kind, c, err)
 		}
-		if _, ok := s.(checks.Targeter); ok != (kind == "dns" || kind == "icmp" || kind == "mtu" || kind == "ntp" || kind == "tcp" || kind == "tls" || kind == "udp" || kind == "address") {
+		if _, ok := s.(checks.Targeter); ok != (kind == "dns" || kind == "http" || kind == "icmp" || kind == "mtu" || kind == "ntp" || kind == "tcp" || kind == "tls" || kind == "udp" || kind == "address") {
 			t.Errorf("%s says whom it asks: %v", kind, ok)
 		}
-		if _, ok := c.(checks.Watcher); ok != (kind == "route" || kind == "address" || kind == "file" || kind == "systemd") {
+		if _, ok := c.(checks.Watcher); ok == slices.Contains([]string{"exec", "icmp", "mtu", "ntp", "udp"}, kind) {
 			t.Errorf("%s watches: %v", kind, ok)
 		}
 	}

@@ -104,34 +104,3 @@ func soakTLS(tb testing.TB) []variant {
 		fails("nobody listens", checks.ReasonRefused, trusts, checktest.Closed(tb, home)),
 	}
 }
-
-func soakHTTP(tb testing.TB) []variant {
-	ca := checktest.NewCA(tb)
-	good := ca.Issue(tb, certName)
-	page := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ready\n")) }
-	stalls := func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Length", "100")
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	}
-	plain := func(answer string) string {
-		return checktest.TCP(tb, home, func(c net.Conn) { _, _ = c.Write([]byte(answer)); drain(c) }).String()
-	}
-	const url = "url = \"http://%s/\""
-	secure := func(version string) string {
-		return "url = \"https://" + certName + "/\"\nconnect = %q\nca = \"" + ca.File + "\"\nversion = \"" + version + "\"\n"
-	}
-	served := checktest.DNSOverHTTPS(tb, home, good.Config(), page)
-	return []variant{
-		ok("1.1", url, plain("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n")),
-		ok("1.1, tls", secure("1.1"), served),
-		ok("h2", secure("2"), served),
-		fails("status", checks.ReasonStatus, url, plain("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")),
-		fails("nobody listens", checks.ReasonRefused, url, checktest.Closed(tb, home)),
-		fails("black hole", checks.ReasonTimeout, url, checktest.TCP(tb, home, drain)),
-		fails("no HTTP", checks.ReasonProtocol, url, checktest.TCP(tb, home, endless)),
-		fails("expired", checks.ReasonTLS, secure("auto"), checktest.DNSOverHTTPS(tb, home, ca.Issue(tb, certName, checktest.Expired).Config(), page)),
-		slow(fails("stalls, h2", checks.ReasonTimeout, secure("2"), checktest.DNSOverHTTPS(tb, home, good.Config(), stalls))),
-		fails("nobody listens, h2", checks.ReasonRefused, secure("2"), checktest.Closed(tb, home)),
-	}
-}

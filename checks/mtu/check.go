@@ -95,7 +95,7 @@ func (c *checker) probe(ctx context.Context, f *finding) (*probe, error) {
 			return nil, err
 		}
 		f.from = s.From()
-		return &probe{f, s, newQUIC(f.bytes-header-udpHeader, f.small < f.bytes)}, nil
+		return &probe{f, s, newNegotiator(f.bytes-header-udpHeader, f.small < f.bytes)}, nil
 	}
 	f.small = smallBytes
 	s, err := datagram.Echo(ctx, o, f.to.Addr())

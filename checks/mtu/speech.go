@@ -48,7 +48,9 @@ type negotiator struct {
 	both         bool // there is a small packet
 }
 
-func newQUIC(size int, both bool) *negotiator { return &negotiator{newHello(), newHello(), size, both} }
+func newNegotiator(size int, both bool) *negotiator {
+	return &negotiator{newHello(), newHello(), size, both}
+}
 
 func (q *negotiator) packets() (large, small []byte) {
 	if q.both {

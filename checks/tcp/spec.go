@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"vouch/checks"
+	"vouch/checks/listener"
 	"vouch/checks/payload"
 	"vouch/checks/trust"
 )
@@ -97,7 +98,8 @@ func (s *Spec) New() (checks.Checker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address %q %w", s.Address, err)
 	}
-	c := &checker{origin: s.Origin, address: address, greeting: []byte(s.Greeting), send: s.sendField().Bytes(), expect: s.expectField().Bytes()}
+	c := &checker{Watcher: listener.Watcher{Target: address}, origin: s.Origin, address: address,
+		greeting: []byte(s.Greeting), send: s.sendField().Bytes(), expect: s.expectField().Bytes()}
 	if s.TLS {
 		c.client = s.Client("")
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"vouch/checks"
+	"vouch/checks/listener"
 	"vouch/checks/payload"
 	"vouch/checks/trust"
 )
@@ -20,6 +21,7 @@ import (
 const settle = 50 * time.Millisecond
 
 type checker struct {
+	listener.Watcher
 	origin                 checks.Origin
 	address                netip.AddrPort
 	client                 *trust.Client // nil without TLS

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"vouch/checks"
+	"vouch/checks/listener"
 	"vouch/checks/trust"
 )
 
@@ -17,6 +18,7 @@ import (
 const settle = 50 * time.Millisecond
 
 type checker struct {
+	listener.Watcher
 	origin  checks.Origin
 	address netip.AddrPort
 	client  *trust.Client

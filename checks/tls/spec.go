@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"vouch/checks"
+	"vouch/checks/listener"
 	"vouch/checks/trust"
 )
 
@@ -84,5 +85,5 @@ func (s *Spec) New() (checks.Checker, error) {
 	client := s.Client("", s.ALPN...)
 	client.MinVersion = versions[s.MinVersion]
 	name := strings.TrimSpace("tls " + address.String() + " " + s.ServerName)
-	return &checker{origin: s.Origin, address: address, client: client, alpn: s.ALPN, name: name}, nil
+	return &checker{Watcher: listener.Watcher{Target: address}, origin: s.Origin, address: address, client: client, alpn: s.ALPN, name: name}, nil
 }

@@ -28,9 +28,6 @@ type Spec struct {
 	MinCertDays int    `toml:"min_cert_days"` // least days that the certificate, and the chain if verified, are still valid
 }
 
-// Set says whether any of it is written, for a check that speaks TLS only at times.
-func (s *Spec) Set() bool { return *s != Spec{} }
-
 // Written gives the keys that are written, for a check that refuses them where it speaks no TLS.
 func (s *Spec) Written() (keys []string) {
 	for _, k := range []struct {
@@ -50,8 +47,11 @@ func (s *Spec) Written() (keys []string) {
 // Verifies says whether the server's certificate must be valid.
 func (s *Spec) Verifies() bool { return s.Verify == nil || *s.Verify }
 
-// Problems gives all that is wrong, without a look at the files.
+// Problems sets the default of verify, for a check that speaks TLS, and gives all that is wrong, without a look
+// at the files.
 func (s *Spec) Problems() []checks.Problem {
+	verify := s.Verifies()
+	s.Verify = &verify
 	ps := s.fileProblems()
 	if what := wrongName(s.ServerName); s.ServerName != "" && what != "" {
 		ps = append(ps, checks.Problem{Key: "server_name", Got: s.ServerName, What: what,

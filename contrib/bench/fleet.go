@@ -119,7 +119,12 @@ func (b *bench) sweep(ctx context.Context, g *ground, runs int) (s sweep, err er
 func (b *bench) risen(ctx context.Context, g *ground, p *lab.Proc) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	err := lab.Wait(ctx, fmt.Sprintf("%d prefixes on lo", thousand), 200*time.Millisecond, func() (bool, error) {
+		if !p.Running() {
+			stop(fmt.Errorf("it ended: %w", p.Err()))
+		}
 		on, err := g.host.Addresses("lo")
 		return err == nil && countIn(on, netip.MustParsePrefix("10.60.0.0/16")) == thousand, err
 	})
@@ -192,8 +197,17 @@ type state struct {
 	} `json:"checks"`
 }
 
-// standing asks the agent where it stands.
-func (b *bench) standing(ctx context.Context, g *ground) (map[string]state, error) {
+// standing asks the agent where it stands, again if the machine is too busy for an answer in time.
+func (b *bench) standing(ctx context.Context, g *ground) (states map[string]state, err error) {
+	for range 3 {
+		if states, err = b.askOnce(ctx, g); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return states, err
+}
+
+func (b *bench) askOnce(ctx context.Context, g *ground) (map[string]state, error) {
 	out, err := g.host.Run(ctx, b.vouch, "status", "--json", "--socket", filepath.Join(g.dir, "control.sock"))
 	if out == "" || out[0] != '{' { // its exit status is 1 when anything is not as it ought to be
 		return nil, err

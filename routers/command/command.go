@@ -36,6 +36,7 @@ type Spec struct {
 	Stdin     string   // what it reads; empty: /dev/null
 	MaxOutput int      // bytes kept of each stream; 0: 64 KiB
 	Tail      bool     // keep the last MaxOutput bytes, not the first
+	Group     uint32   // the group id that it runs with, and no other group; 0: those of this process. It needs root
 }
 
 // An Output is what a program left.
@@ -110,6 +111,9 @@ func build(s Spec) *exec.Cmd {
 	c := exec.Command(s.Path, s.Args...)
 	c.Env = append([]string{"PATH=" + cmp.Or(os.Getenv("PATH"), defaultPath), "LANG=C", "LC_ALL=C"}, s.Env...)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if s.Group != 0 && int(s.Group) != os.Getegid() {
+		c.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(os.Geteuid()), Gid: s.Group, Groups: []uint32{s.Group}}
+	}
 	c.WaitDelay = pipeDelay
 	if s.Stdin != "" {
 		c.Stdin = strings.NewReader(s.Stdin)

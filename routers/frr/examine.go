@@ -41,23 +41,25 @@ type reading struct {
 // announce them when FRR starts. It only reads, asks each daemon at most three questions, and for BGP one more
 // for each prefix, and returns soon after ctx ends.
 func (r *Router) Examine(ctx context.Context, ps []netip.Prefix) []routers.Finding {
-	o := r.options
 	rd := r.survey(ctx, ps)
+	return append(rd.running(r.options, ps), examineSaved(rd.saved, r.options, ps)...)
+}
+
+// running examines the daemons as they run.
+func (rd reading) running(o Options, ps []netip.Prefix) []routers.Finding {
 	found := rd.daemons(o.needs(ps))
 	found = append(found, rd.objects()...)
 	if o.Protocol == ProtocolBGP {
-		found = append(found, rd.bgp(o, ps)...)
-	} else {
-		found = append(found, rd.ospf(o, ps)...)
+		return append(found, rd.bgp(o, ps)...)
 	}
-	return append(found, examineSaved(rd.saved, o, ps)...)
+	return append(found, rd.ospf(o, ps)...)
 }
 
 // needs gives the daemons that have a part in announcing the prefixes.
 func (o Options) needs(ps []netip.Prefix) []string {
 	daemons := []string{"zebra"}
 	switch {
-	case o.Method == MethodStatic:
+	case o.Method == MethodStatic && o.redistributed() == "static":
 		daemons = append(daemons, o.configurer("staticd"))
 	case o.Method == MethodAddress && o.Owner == OwnerFRR && o.configurer("zebra") != "zebra":
 		daemons = append(daemons, o.configurer("zebra"))

@@ -60,9 +60,9 @@ func (rd reading) bgp(o Options, ps []netip.Prefix) []routers.Finding {
 func (rd reading) sources(c bgpConfig, o Options, ps []netip.Prefix) []routers.Finding {
 	f := routers.Finding{Subject: "bgp network import-check"}
 	if o.Method == MethodStatic {
-		f = redistributes("bgpd", c.redistribute["ipv4"], o.Degraded.Tag)
+		f = o.redistributes("bgpd", c.redistribute["ipv4"])
 		if slices.ContainsFunc(ps, isIPv6) && (f.Severity == routers.Fine || !slices.ContainsFunc(ps, isIPv4)) {
-			f = redistributes("bgpd", c.redistribute["ipv6"], o.Degraded.Tag)
+			f = o.redistributes("bgpd", c.redistribute["ipv6"])
 		}
 		return []routers.Finding{f}
 	}

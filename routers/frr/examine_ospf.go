@@ -60,7 +60,7 @@ func (rd reading) ospf(o Options, ps []netip.Prefix) []routers.Finding {
 		case !c.router:
 			found = append(found, routers.Finding{Severity: routers.Failing, Subject: d, Text: "it runs, but ospf is not configured", WayOut: "configure `router " + strings.TrimSuffix(d, "d") + "`"})
 		case o.Method == MethodStatic:
-			found = append(found, redistributes(d, c.redistribute, o.Degraded.Tag))
+			found = append(found, o.redistributes(d, c.redistribute))
 		default:
 			found = append(found, c.addresses(d, o.Interface, mine)...)
 			found = append(found, rd.exposed(c, d, o.Interface, mine)...)
@@ -70,16 +70,18 @@ func (rd reading) ospf(o Options, ps []netip.Prefix) []routers.Finding {
 	return found
 }
 
-// redistributes says whether a protocol takes up static routes, and minds the tag of degraded ones.
-func redistributes(daemon string, from map[string]bool, tag uint32) routers.Finding {
-	f := routers.Finding{Subject: daemon, Text: "redistributes static routes"}
-	byMap, ok := from["static"]
+// redistributes says whether a protocol takes up the routes, and minds the tag of degraded ones.
+func (o Options) redistributes(daemon string, from map[string]bool) routers.Finding {
+	source, tag := o.redistributed(), o.Degraded.Tag
+	f := routers.Finding{Subject: daemon, Text: "redistributes " + source + " routes"}
+	byMap, ok := from[source]
 	switch {
 	case !ok:
-		f.Severity, f.Text, f.WayOut = routers.Failing, "does not redistribute static routes, so that none is announced", "configure `redistribute static`"
+		f.Severity, f.Text = routers.Failing, "does not redistribute "+source+" routes, so that none is announced"
+		f.WayOut = "configure `redistribute " + source + "`"
 	case tag != 0 && !byMap:
-		f.Severity, f.Text = routers.Warning, fmt.Sprintf("redistributes static routes without a route-map, so that the tag %d of a degraded one makes it no worse", tag)
-		f.WayOut = fmt.Sprintf("configure `redistribute static route-map NAME`, with an entry that has `match tag %d`", tag)
+		f.Severity, f.Text = routers.Warning, fmt.Sprintf("redistributes %s routes without a route-map, so that the tag %d of a degraded one makes it no worse", source, tag)
+		f.WayOut = fmt.Sprintf("configure `redistribute %s route-map NAME`, with an entry that has `match tag %d`", source, tag)
 	}
 	return f
 }

@@ -64,6 +64,8 @@ type Options struct {
 	// ConfigDir is where FRR's saved configuration is looked for by Examine; default /etc/frr, and below it
 	// the name of the path space that SocketDir has below /run/frr.
 	ConfigDir string
+
+	source string // method static, for Source: whose routes are redistributed; default static
 }
 
 // Degraded is how a degraded prefix is announced, by method and protocol.

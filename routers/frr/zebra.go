@@ -13,6 +13,7 @@ type route struct {
 	Protocol string    `json:"protocol"`
 	Selected bool      `json:"selected"`
 	Distance int       `json:"distance"`
+	Metric   uint32    `json:"metric"`
 	Tag      uint32    `json:"tag"`
 	Nexthops []nexthop `json:"nexthops"`
 }

@@ -168,7 +168,7 @@ func taken(now time.Time) *state.Snapshot {
 	p, k := &v.Prefixes[0], &v.Checks[1]
 	p.Stage, p.Since, p.Diverged, p.Doing, p.Attempts = routers.Absent, now.Add(-time.Second), now.Add(-time.Second), "announcing", 1
 	v.Good, v.Bad, v.Fall = 0, 1, 2
-	k.Status, k.Reason, k.Detail, k.Since = checks.Failed, checks.ReasonAbsent, "no default route in table main (254)", now.Add(-time.Second)
+	k.Status, k.Reason, k.Detail, k.Since = checks.Failed, checks.ReasonAbsent, "no default route for IPv4 in table main (254)", now.Add(-time.Second)
 	decided(v, decide.Input{}, now)
 	return s
 }

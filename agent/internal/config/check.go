@@ -135,9 +135,11 @@ func (t *table) adopt(pr checks.Problem) {
 
 // keepOffPrefixes refuses a probe of a managed prefix where the withdrawal takes the address off
 // this node: the probe would then be answered by another node, and say healthy. A probe from such an
-// address would have its answers led to another node.
+// address would have its answers led to another node; a look at the routes from there sends nothing, and fails
+// only where the address goes.
 func (pr probe) keepOffPrefixes(r Router, owners map[netip.Prefix]owner) {
-	if a, ok := pr.address("source"); ok && pr.table.good("source") {
+	stays := r.Method != methodAddress && r.Daemon != daemonProgram
+	if a, ok := pr.address("source"); ok && pr.table.good("source") && !(pr.kind == "route" && stays) {
 		if p, ok := managed(owners, a); ok {
 			pr.table.refuse("source", fmt.Sprintf("asks from the managed prefix %s, whose answers may reach another node", p),
 				"use the node's own address")
@@ -147,7 +149,7 @@ func (pr probe) keepOffPrefixes(r Router, owners map[netip.Prefix]owner) {
 	if id, knows := pr.spec.(checks.Identifier); knows && id.Identifies() {
 		return // another node that answers is told from this one
 	}
-	if !ok || r.Method != methodAddress && r.Daemon != daemonProgram {
+	if !ok || stays {
 		return
 	}
 	is, answers, remove := "is not", "answers", "remove the check: vouch reads by itself whether the address is there"

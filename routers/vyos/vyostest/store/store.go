@@ -31,7 +31,7 @@ type Settings struct {
 	Delay     time.Duration
 	PostHook  time.Duration
 	Late      time.Duration
-	Group     int // the gid of vyattacfg
+	GID       int // of vyattacfg
 	SocketDir string
 }
 

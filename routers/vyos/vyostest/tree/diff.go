@@ -14,7 +14,7 @@ func Diff(a, b Tree) []string {
 	for _, p := range slices.Sorted(maps.Keys(a)) {
 		up, ok := parent(p)
 		switch {
-		case b[p], ok && !b[up]: // it stays, or one above goes
+		case b[p], ok && a[up] && !b[up]: // it stays, or one above goes
 		case ok && Kind(Names(p)) == Value && len(b.Children(up)) > 0:
 		default:
 			lines = append(lines, "delete "+Quote(Names(p)))

@@ -3,6 +3,7 @@ package tree
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -142,3 +143,47 @@ func walk(names []string) (kind int, fault *Fault) {
 
 // Quoted gives names as messages have them.
 func Quoted(names []string) string { return "[" + strings.Join(names, " ") + "]" }
+
+// Expand completes the names of a path that are the beginning of one name only, as vbash does. Bad is the
+// place of the first that cannot be, or -1; what it might be is given beside it.
+func Expand(names []string) (full []string, bad int, might []string) {
+	for i, n := range names {
+		t := at(full)
+		if t == nil || t.kind != Node || t.any {
+			full = append(full, n)
+			continue
+		}
+		might = nil
+		for c := range t.children {
+			if c == n {
+				might = []string{c}
+				break
+			}
+			if strings.HasPrefix(c, n) {
+				might = append(might, c)
+			}
+		}
+		if len(might) != 1 {
+			slices.Sort(might)
+			return full, i, might
+		}
+		full = append(full, might[0])
+	}
+	return full, -1, nil
+}
+
+// at finds what stands below a path of whole names; nil is nothing.
+func at(names []string) *template {
+	t := root
+	for i := 0; i < len(names) && t != nil && !t.any; i++ {
+		switch t.kind {
+		case Tag:
+			t = &template{kind: Node, children: t.children}
+		case Leaf:
+			t = nil
+		default:
+			t = t.children[names[i]]
+		}
+	}
+	return t
+}

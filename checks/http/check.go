@@ -1,0 +1,156 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	nethttp "net/http"
+	"net/netip"
+	"time"
+
+	"vouch/checks"
+	"vouch/checks/listener"
+	"vouch/checks/trust"
+)
+
+// keptBody is how much of a body is kept for people.
+const keptBody = 4 << 10
+
+type checker struct {
+	listener.Watcher // of the port for TCP, which a server of HTTP/3 mostly has too
+	url              address
+	at               netip.AddrPort
+	origin           checks.Origin
+	version          string
+	method           string
+	headers          map[string]string
+	body             string
+	want             wanted
+	redirects        int
+	clients          map[string]*trust.Client // by the hosts that may be asked
+}
+
+// String gives such as "GET https://www.example.net/ at 127.0.0.1:443 over h3".
+func (c *checker) String() string {
+	s := c.method + " " + c.url.String()
+	if c.at != c.url.address() {
+		s += " at " + c.at.String()
+	}
+	if v := versions[c.version]; v != "" {
+		s += " over " + v
+	}
+	return s
+}
+
+// Check asks once, and again for each redirect that is to be followed.
+func (c *checker) Check(ctx context.Context) error {
+	v := visit{url: c.url, method: c.method, first: true, start: time.Now()}
+	for followed := 0; ; followed++ {
+		a, err := c.fetch(ctx, v)
+		if err != nil {
+			return v.tell(err)
+		}
+		next, f := c.follow(v, a, followed)
+		if f != nil {
+			return v.tell(f)
+		}
+		if next == nil {
+			if f := c.want.judge(a); f != nil {
+				return v.tell(f)
+			}
+			return nil
+		}
+		checks.Tracef(ctx, checks.Note, "redirected to %s", next.url)
+		v = *next
+	}
+}
+
+// tell says of a failure which URL it met, if that is not the configured one.
+func (v visit) tell(err error) error {
+	var f *checks.Failure
+	if v.first || !errors.As(err, &f) {
+		return err
+	}
+	return &checks.Failure{Reason: f.Reason, Detail: fmt.Sprintf("redirected to %s: %s", v.url, f.Detail), Err: f.Err}
+}
+
+// A line is a connection to the server, good for one request.
+type line struct {
+	nethttp.RoundTripper
+	over  string      // what is spoken over it: "http/1.1", "h2" or "h3"
+	from  string      // our address
+	tls   *trust.Conn // nil without TLS, and with QUIC
+	close func()
+
+	answered bool // the status has come
+}
+
+// String gives such as "over h2, sent from 192.0.2.1".
+func (l *line) String() string { return "over " + l.over + ", sent from " + l.from }
+
+// open connects; the error is a *checks.Failure.
+func (c *checker) open(ctx context.Context, v visit) (*line, error) {
+	if c.version == "3" {
+		return c.openQUIC(ctx, v)
+	}
+	return c.openTCP(ctx, v)
+}
+
+// target is the address for a URL: always the same, with a port that a redirect may change.
+func (c *checker) target(u address) netip.AddrPort {
+	if u.port == c.url.port {
+		return c.at
+	}
+	return netip.AddrPortFrom(c.at.Addr(), u.port)
+}
+
+// An answer is what came of one request.
+type answer struct {
+	*nethttp.Response
+	body   []byte          // what was kept of it
+	broken *checks.Failure // why it was not read to its end or to the most that is read
+	how    string          // the line that it came over
+}
+
+// fetch makes one request over a connection of its own, and closes that. The error is a *checks.Failure.
+func (c *checker) fetch(ctx context.Context, v visit) (*answer, error) {
+	req, err := c.request(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	l, err := c.open(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	traceRequest(ctx, req, c.body, l)
+	resp, err := l.RoundTrip(req)
+	if err != nil {
+		return nil, l.failure(ctx, "no answer within "+v.allowed(ctx), err)
+	}
+	defer resp.Body.Close()
+	l.answered = true
+	a := &answer{Response: resp, how: l.String()}
+	if a.StatusCode == nethttp.StatusSwitchingProtocols {
+		return a, nil // what follows is no body
+	}
+	a.body, err = read(resp.Body, c.want.most, c.want.kept())
+	if err != nil {
+		a.broken = l.failure(ctx, fmt.Sprintf("status %s, but the body did not end within %s", a.Status, v.allowed(ctx)), err)
+		if a.broken.Reason == checks.ReasonProtocol {
+			a.broken.Detail = fmt.Sprintf("status %s, but the body is broken: %s", a.Status, a.broken.Detail)
+		}
+	}
+	traceAnswer(ctx, a)
+	return a, nil
+}
+
+// read reads no more than most bytes, and keeps the first of them.
+func read(r io.Reader, most, keep int) ([]byte, error) {
+	kept, err := io.ReadAll(io.LimitReader(r, int64(keep)))
+	if err == nil && len(kept) == keep {
+		_, err = io.Copy(io.Discard, io.LimitReader(r, int64(most-keep)))
+	}
+	return kept, err
+}

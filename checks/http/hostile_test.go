@@ -1,0 +1,182 @@
+package http
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	nethttp "net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"vouch/checks"
+	"vouch/checks/checktest"
+)
+
+// drain keeps a connection until the other side closes it.
+func drain(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
+// asked waits for the end of a request's headers.
+func asked(c net.Conn) bool {
+	_, err := nethttp.ReadRequest(bufio.NewReader(c))
+	return err == nil
+}
+
+// say answers a request with a text, and keeps the connection.
+func say(text string) func(net.Conn) {
+	return func(c net.Conn) {
+		if asked(c) {
+			_, _ = io.WriteString(c, text)
+			drain(c)
+		}
+	}
+}
+
+// sayAndClose answers a request with a text, and closes.
+func sayAndClose(text string) func(net.Conn) {
+	return func(c net.Conn) {
+		if asked(c) {
+			_, _ = io.WriteString(c, text)
+		}
+	}
+}
+
+// endless answers a request with a beginning, and then with the same text until the other side has enough.
+func endless(begin, again string) func(net.Conn) {
+	return func(c net.Conn) {
+		if !asked(c) {
+			return
+		}
+		more := bytes.Repeat([]byte(again), 1+8192/len(again))
+		for _, err := io.WriteString(c, begin); err == nil; {
+			_, err = c.Write(more)
+		}
+	}
+}
+
+// drip answers with a beginning, and then a byte at a time until the other side has enough.
+func drip(begin string) func(net.Conn) {
+	return func(c net.Conn) {
+		if !asked(c) {
+			return
+		}
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for _, err := io.WriteString(c, begin); err == nil; <-tick.C {
+			_, err = io.WriteString(c, "x")
+		}
+	}
+}
+
+const head = "HTTP/1.1 200 OK\r\n"
+
+// Servers that do what they must not, over HTTP/1.1.
+func TestHostile(t *testing.T) {
+	for name, c := range map[string]struct {
+		serve  func(net.Conn)
+		expect string
+		reason checks.Reason
+		words  string
+	}{
+		"never accepts":      {nil, "", checks.ReasonTimeout, "(over http/1.1, sent from 127.0.0.1)"},
+		"says nothing":       {drain, "", checks.ReasonTimeout, "no answer within "},
+		"closes at once":     {func(net.Conn) {}, "", checks.ReasonRefused, "the connection was closed before an answer"},
+		"resets":             {checktest.Reset, "", checks.ReasonRefused, ""},
+		"another protocol":   {say("220 mail.example.net ESMTP\r\n"), "", checks.ReasonProtocol, "malformed HTTP"},
+		"half a header":      {sayAndClose(head + "X-Half"), "", checks.ReasonProtocol, `127.0.0.1): malformed MIME header: missing colon: "X-Half"`},
+		"stalls in header":   {say(head + "X-Half"), "", checks.ReasonTimeout, "no answer within"},
+		"endless header":     {endless(head+"X-Long: ", "x"), "", checks.ReasonProtocol, "headers exceeded"},
+		"endless headers":    {endless(head, "X-Long: y\r\n"), "", checks.ReasonProtocol, "headers exceeded"},
+		"informational":      {endless("", "HTTP/1.1 103 Early Hints\r\nX-A: b\r\n\r\n"), "", checks.ReasonProtocol, "headers exceeded"},
+		"continue":           {endless("", "HTTP/1.1 100 Continue\r\n\r\n"), "", checks.ReasonProtocol, "headers exceeded"},
+		"answers unasked":    {func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"); drain(c) }, "", checks.ReasonStatus, "status 503 Busy"},
+		"switches":           {say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), "", checks.ReasonStatus, "status 101"},
+		"no status":          {say("HTTP/1.1 \r\n\r\n"), "", checks.ReasonProtocol, "malformed HTTP status code"},
+		"status -1":          {say("HTTP/1.1 -20 OK\r\n\r\n"), "", checks.ReasonProtocol, "malformed HTTP status code"},
+		"HTTP/0.9":           {sayAndClose("<html>ok</html>"), "", checks.ReasonProtocol, ""},
+		"body stalls":        {say(head + "Content-Length: 10\r\n\r\nhalf"), "", checks.ReasonTimeout, "status 200 OK, but the body did not end within "},
+		"match, then stalls": {say(head + "Content-Length: 10\r\n\r\nhalf"), "half", checks.ReasonTimeout, "the body did not end"},
+		"body never begins":  {say(head + "\r\n"), "", checks.ReasonTimeout, "the body did not end"},
+		"slow-loris body":    {drip(head + "Content-Length: 1000000\r\n\r\n"), "", checks.ReasonTimeout, "the body did not end"},
+		"slow-loris header":  {drip(head + "X-Slow: "), "", checks.ReasonTimeout, "no answer within"},
+		"503 stalls":         {say("HTTP/1.1 503 No\r\nContent-Length: 10\r\n\r\nhalf"), "", checks.ReasonStatus, `status 503 No, want 2xx`},
+		"body too short":     {sayAndClose(head + "Content-Length: 10\r\n\r\nhalf"), "", checks.ReasonProtocol, "status 200 OK, but the body is broken: the connection was closed before the end"},
+		"two lengths":        {sayAndClose(head + "Content-Length: 10\r\nContent-Length: 4\r\n\r\nhalf"), "", checks.ReasonProtocol, "Content-Length"},
+		"negative length":    {sayAndClose(head + "Content-Length: -4\r\n\r\nhalf"), "", checks.ReasonProtocol, "Content-Length"},
+		"more than said":     {sayAndClose(head + "Content-Length: 4\r\n\r\nhalf and more"), "^half$", "", ""},
+		"endless body":       {endless(head+"\r\n", "x"), "", "", ""},
+		"endless, no match":  {endless(head+"\r\n", "x"), "y", checks.ReasonMismatch, "in the first 1048576 bytes of the body"},
+		"1 GB declared":      {endless(head+"Content-Length: 1000000000\r\n\r\n", "x"), "", "", ""},
+		"chunk of no size":   {say(head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n"), "", checks.ReasonProtocol, "the body is broken: no understandable answer"},
+		"endless chunk line": {endless(head+"Transfer-Encoding: chunked\r\n\r\n", "1"), "", checks.ReasonProtocol, "the body is broken"},
+		"chunk extensions":   {endless(head+"Transfer-Encoding: chunked\r\n\r\n1;x=", "y"), "", checks.ReasonProtocol, "the body is broken"},
+		"endless trailer":    {endless(head+"Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n0\r\n", "X: y\r\n"), "", checks.ReasonProtocol, "the body is broken"},
+		"gzip unasked":       {sayAndClose(head + "Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nhalf"), "^half$", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := checktest.TCP(t, "127.0.0.1", c.serve)
+			d := long
+			if c.reason == checks.ReasonTimeout || strings.Contains(name, "stalls") {
+				d = short
+			}
+			want(t, probe(t, Spec{URL: "http://" + at.String() + "/", ExpectBody: c.expect}, d), c.reason, c.words)
+		})
+	}
+}
+
+// The same over each version: what does not end, and what is too much.
+func TestHostileEach(t *testing.T) {
+	each(t, func(t *testing.T, way string) {
+		s := serve(t, nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
+			flush := nethttp.NewResponseController(w)
+			switch r.URL.Path {
+			case "/silent":
+				<-r.Context().Done()
+			case "/stalls":
+				fmt.Fprint(w, "half")
+				_ = flush.Flush()
+				<-r.Context().Done()
+			case "/breaks":
+				fmt.Fprint(w, "half")
+				_ = flush.Flush()
+				panic(nethttp.ErrAbortHandler)
+			case "/endless":
+				for more := bytes.Repeat([]byte("x"), 8192); r.Context().Err() == nil; {
+					if _, err := w.Write(more); err != nil {
+						return
+					}
+				}
+			case "/header":
+				for i := range 100 {
+					w.Header().Set(fmt.Sprint("X-", i), strings.Repeat("y", 1000))
+				}
+			case "/early":
+				w.Header().Set("X-Early", strings.Repeat("y", 10000))
+				for range 100 {
+					w.WriteHeader(103)
+				}
+			}
+		}))
+		for path, c := range map[string]struct {
+			reason checks.Reason
+			words  string
+		}{
+			"/silent":  {checks.ReasonTimeout, "no answer within "},
+			"/stalls":  {checks.ReasonTimeout, "status 200 OK, but the body did not end within "},
+			"/breaks":  {checks.ReasonProtocol, ""}, // over h3 a reset may overtake the status,
+			"/endless": {},
+			"/header":  {checks.ReasonProtocol, ""},
+			"/early":   {checks.ReasonProtocol, ""},
+		} {
+			d := long
+			if c.reason == checks.ReasonTimeout {
+				d = short
+			}
+			err := probe(t, s.spec(way, path), d)
+			want(t, err, c.reason, c.words)
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package http
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+	"golang.org/x/sys/unix"
+
+	"vouch/checks"
+	"vouch/checks/trust"
+)
+
+// forever is longer than any check takes: its context ends what quic-go would end by a clock of its own.
+const forever = time.Hour
+
+// openQUIC connects for HTTP/3, from a socket of its own.
+func (c *checker) openQUIC(ctx context.Context, v visit) (*line, error) {
+	client := c.clients[v.url.host]
+	conf, err := client.Config()
+	if err != nil {
+		return nil, err
+	}
+	target := c.target(v.url)
+	dialer := c.origin.Dialer("udp")
+	dialer.Control = c.undivided
+	socket, err := dialer.DialContext(ctx, "udp", target.String())
+	if err != nil {
+		return nil, c.origin.Failure(ctx, "no socket within "+v.allowed(ctx), err)
+	}
+	l := &line{over: "h3", from: checks.From(socket)}
+	pipe := &quic.Transport{Conn: packets{socket}}
+	conn, err := pipe.Dial(ctx, socket.RemoteAddr(), conf, &quic.Config{
+		HandshakeIdleTimeout: forever, MaxIdleTimeout: forever, MaxIncomingStreams: -1, DisablePathMTUDiscovery: true,
+		MaxStreamReceiveWindow: streamBuffer, InitialStreamReceiveWindow: streamBuffer,
+		MaxConnectionReceiveWindow: lineBuffer, InitialConnectionReceiveWindow: lineBuffer,
+	})
+	l.close = func() {
+		if conn != nil {
+			_ = conn.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
+		}
+		_ = pipe.Close()
+		socket.Close()
+	}
+	if err == nil {
+		state := conn.ConnectionState().TLS
+		traceTLS(ctx, state)
+		if f := client.Judge(state, time.Now()); f != nil {
+			err = f
+		}
+	} else {
+		err = l.handshake(ctx, v, err)
+	}
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	l.RoundTripper = (&http3.Transport{DisableCompression: true, MaxResponseHeaderBytes: mostHeader}).NewClientConn(conn)
+	return l, nil
+}
+
+// undivided has no packet of a socket sent in fragments, which QUIC forbids (RFC 9000, section 14).
+func (c *checker) undivided(network, address string, raw syscall.RawConn) error {
+	if err := c.origin.Control(network, address, raw); err != nil {
+		return err
+	}
+	var failed error
+	err := raw.Control(func(fd uintptr) {
+		if network == "udp6" {
+			failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO)
+		} else {
+			failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+		}
+	})
+	return errors.Join(err, failed)
+}
+
+// packets is a connected socket in the form that quic-go takes. Connected, it hears of ports that nobody
+// listens on, and takes packets from the server alone. That its buffers stay as the kernel gives them is on
+// purpose: they do for one request, and quic-go would complain in the log where it may not enlarge them.
+type packets struct{ net.Conn }
+
+// ReadFrom reads one packet.
+func (p packets) ReadFrom(b []byte) (int, net.Addr, error) {
+	n, err := p.Read(b)
+	return n, p.RemoteAddr(), err
+}
+
+// WriteTo sends one packet, always to the server.
+func (p packets) WriteTo(b []byte, _ net.Addr) (int, error) { return p.Write(b) }
+
+// SetReadBuffer leaves it as it is.
+func (p packets) SetReadBuffer(int) error { return nil }
+
+// SetWriteBuffer leaves it as it is.
+func (p packets) SetWriteBuffer(int) error { return nil }
+
+// handshake tells why there is no connection.
+func (l *line) handshake(ctx context.Context, v visit, err error) *checks.Failure {
+	if over(ctx) != nil {
+		return checks.NetFailure(ctx, fmt.Sprintf("no QUIC handshake within %s: udp is blocked, or nobody answers (sent from %s)", v.allowed(ctx), l.from), over(ctx))
+	}
+	return l.quicFailure(ctx, err)
+}
+
+// quicFailure tells of a QUIC connection that was ended by something else than the check's own clock.
+func (l *line) quicFailure(ctx context.Context, err error) *checks.Failure {
+	var (
+		transport *quic.TransportError
+		version   *quic.VersionNegotiationError
+		reset     *quic.StatelessResetError
+		errno     syscall.Errno
+	)
+	switch {
+	case errors.As(err, &transport) && transport.ErrorCode.IsCryptoError():
+		if transport.Remote { // RFC 9001, section 4.8
+			err = tls.AlertError(transport.ErrorCode - 0x100)
+		}
+		return trust.Failure(ctx, "", err)
+	case errors.As(err, &transport) && transport.Remote && transport.ErrorCode == quic.ConnectionRefused, errors.As(err, &reset):
+		return &checks.Failure{Reason: checks.ReasonRefused, Detail: fmt.Sprintf("the server refused the connection (%s)", l)}
+	case errors.As(err, &version):
+		return l.protocol("the server speaks no version of QUIC that is known here", nil)
+	case errors.As(err, &errno):
+		f := checks.NetFailure(ctx, "", errno)
+		f.Detail = fmt.Sprintf("no answer (%s)", l)
+		return f
+	}
+	return l.protocol("no understandable answer", err)
+}

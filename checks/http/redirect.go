@@ -1,0 +1,68 @@
+package http
+
+import (
+	"fmt"
+	nethttp "net/http"
+	"net/url"
+
+	"vouch/checks"
+)
+
+// follow gives where an answer leads to, or nil where it is to be judged as it is: a redirect whose status
+// is expected is no redirect.
+func (c *checker) follow(v visit, a *answer, followed int) (*visit, *checks.Failure) {
+	to := a.Header.Get("Location")
+	if c.redirects == 0 || !redirects(a.StatusCode) || to == "" || c.want.status.accepts(a.StatusCode) {
+		return nil, nil
+	}
+	stray := func(why string) *checks.Failure {
+		return &checks.Failure{Reason: checks.ReasonMismatch, Detail: fmt.Sprintf("status %s leads to %s (%s): %s", a.Status, excerpt(to), a.how, why)}
+	}
+	next, err := v.url.join(to)
+	if err != nil {
+		return nil, stray("the URL " + err.Error())
+	}
+	switch {
+	case followed >= c.redirects:
+		return nil, stray(fmt.Sprintf("no more than %d redirects are followed", c.redirects))
+	case c.clients[next.host] == nil:
+		return nil, stray(fmt.Sprintf("the address %s is only for %s; redirect_hosts may name more", c.at.Addr(), c.url.host))
+	case v.url.scheme == "https" && next.scheme == "http":
+		return nil, stray("from https:// to http:// none is followed")
+	}
+	return &visit{url: next, method: after(a.StatusCode, v.method), start: v.start}, nil
+}
+
+// redirects says whether a code is that of a redirect (RFC 9110, section 15.4).
+func redirects(code int) bool {
+	switch code {
+	case nethttp.StatusMovedPermanently, nethttp.StatusFound, nethttp.StatusSeeOther,
+		nethttp.StatusTemporaryRedirect, nethttp.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+// after gives the method to follow a redirect with.
+func after(code int, method string) string {
+	switch {
+	case code == nethttp.StatusSeeOther && method != nethttp.MethodHead,
+		code <= nethttp.StatusFound && method == nethttp.MethodPost:
+		return nethttp.MethodGet
+	}
+	return method
+}
+
+// join reads the URL of a redirect, which may be relative.
+func (a address) join(location string) (address, error) {
+	base, err := url.Parse(a.full())
+	if err != nil {
+		return address{}, &urlError{what: "is no URL"}
+	}
+	to, err := base.Parse(location)
+	if err != nil {
+		return address{}, &urlError{what: "is no URL"}
+	}
+	to.Fragment = ""
+	return fromURL(to)
+}

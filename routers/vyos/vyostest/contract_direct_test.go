@@ -1,0 +1,205 @@
+package vyostest_test
+
+import (
+	"strings"
+	"testing"
+
+	"vouch/routers/vyos/vyostest"
+)
+
+// The prefixes in the rows: one of each family, and one more.
+const (
+	p4    = "192.0.2.0/25"
+	q4    = "192.0.2.129/32"
+	p6    = "2001:db8:77::/48"
+	black = "protocols static route " + p4 + " blackhole"
+)
+
+const showDiff = "--show-cfg1 @ACTIVE --show-cfg2 @WORKING --show-commands showConfig"
+
+// A step is one program that is run, and what it has to answer.
+type step struct {
+	line string // its name and arguments, such as "my_set protocols"
+	want result
+}
+
+// ok is a program that says nothing and answers 0; no answers 1.
+func ok(line string) step { return step{line: line} }
+func no(line string) step { return step{line, result{code: 1}} }
+
+func says(line string, code int, lines ...string) step {
+	return step{line, result{code: code, out: strings.Join(lines, "\n")}}
+}
+
+// A row is one line of the table: what programs answer, in one session of their own.
+type row struct {
+	name    string
+	fault   string // what goes wrong, on the stand-in only
+	args    []string
+	prepare func(*router) // on the stand-in only
+	steps   []step
+}
+
+const notValid = " is not valid"
+
+// direct is the contract of the programs themselves.
+var direct = []row{
+	{name: "set, new", steps: []step{no("sessionChanged"), ok("my_set " + black), ok("sessionChanged")}},
+	{name: "set, IPv6", steps: []step{ok("my_set protocols static route6 " + p6 + " blackhole"), ok("exists protocols static route6 " + p6)}},
+	{name: "set, exists", steps: []step{ok("my_set " + black),
+		says("my_set "+black, 0, "Configuration path: ["+black+"] already exists")}},
+	{name: "set, bad path", steps: []step{says("my_set protocols static rout3 "+p4+" blackhole", 1,
+		"Configuration path: [protocols static rout3 "+p4+" blackhole]"+notValid, "Set failed"), no("sessionChanged")}},
+	{name: "set, bad value", steps: []step{says("my_set protocols static route 192.0.2.1/25 blackhole", 1,
+		"Error: 192.0.2.1/25 is not a valid IPv4 prefix", "Invalid value", "Value validation failed", "Set failed")}},
+	{name: "set, no value", steps: []step{says("my_set protocols static route", 1,
+		"Configuration path: [protocols static route] requires a value", "Set failed")}},
+	{name: "set, short words", steps: []step{says("my_set prot stat route "+p4+" blackhole", 1,
+		"Configuration path: [prot stat route "+p4+" blackhole]"+notValid, "Set failed")}},
+	{name: "set, without permission", fault: vyostest.SetFailed, steps: []step{says("my_set "+black, 1, "Set failed"), ok("my_set " + black)}},
+	{name: "delete, absent", steps: []step{says("my_delete protocols static route "+p4, 0,
+		"Nothing to delete (the specified node does not exist)")}},
+	{name: "delete, absent value", steps: []step{ok("my_set " + black + " distance 7"), says("my_delete "+black+" distance 5", 0,
+		"Nothing to delete (the specified value does not exist)")}},
+	{name: "delete, bad path", steps: []step{says("my_delete protocols static rout3 "+p4, 1,
+		"Configuration path: [protocols static rout3 "+p4+"]"+notValid, "Delete failed")}},
+	{name: "commit and delete", steps: []step{ok("my_set " + black), says(showDiff, 0, "set 'protocols' 'static' 'route' '"+p4+"' 'blackhole'"),
+		no("existsActive " + black), ok("my_commit"), ok("existsActive " + black), no("sessionChanged"),
+		ok("my_set protocols static route " + q4 + " blackhole distance 9"), ok("my_commit"),
+		ok("my_delete protocols static route " + q4), says(showDiff, 0, "delete 'protocols' 'static' 'route' '"+q4+"'"),
+		ok("my_commit"), no("existsActive protocols static route " + q4)}},
+	{name: "commit, nothing", steps: []step{ok("my_commit")}},
+	{name: "commit, lock busy", steps: []step{ok("my_set " + black), says("hold my_commit", 1,
+		"Configuration system temporarily locked due to another commit in progress"), ok("sessionChanged"), no("existsActive " + black)}},
+	{name: "commit, script refuses", fault: vyostest.CommitRefused, args: []string{"It must not be"}, steps: []step{ok("my_set " + black),
+		says("my_commit", 1, "[ protocols static ]", "It must not be", "[[protocols static]] failed", "Commit failed"),
+		ok("sessionChanged"), no("existsActive " + black)}},
+	{name: "commit, reason lost", fault: vyostest.CommitRefusedSilent, steps: []step{ok("my_set " + black),
+		says("my_commit", 1, "[[protocols static]] failed", "Commit failed")}},
+	{name: "commit, delete part fails", fault: vyostest.CommitDeleteFailed, steps: []step{ok("my_set " + black),
+		says("my_commit", 1, "delete [ protocols static ] failed", "Commit failed")}},
+	{name: "commit, internal", fault: vyostest.CommitInternal, steps: []step{ok("my_set " + black),
+		says("my_commit", 1, "Failed to generate committed config", "Commit failed")}},
+	{name: "commit, daemon down", prepare: stopStaticd, steps: []step{ok("my_set " + black),
+		says("my_commit", 1, "[ protocols static ]", "VyOS had an issue completing a command.", "Traceback (most recent call last):",
+			"Exiting: failed to connect to any daemons.", "[[protocols static]] failed", "Commit failed"), no("existsActive " + black)}},
+	{name: "commit, part fails", fault: vyostest.CommitPartialOurs, steps: []step{ok("my_set " + black),
+		says("my_commit", 1, "[[service ssh]] failed", "Commit failed"), ok("existsActive " + black)}},
+	{name: "commit, other part", fault: vyostest.CommitPartialOther, steps: []step{ok("my_set " + black),
+		says("my_commit", 1, "[[service ssh]] failed", "Commit failed"), no("existsActive " + black)}},
+	{name: "no session", steps: []step{ok("inSession"), ok("my_set " + black), ok("teardownSession"), no("inSession"),
+		says("my_set "+black, 139), says("my_delete "+black, 139), says("my_commit", 139)}},
+	{name: "discard", steps: []step{says("my_discard", 0, "No changes have been discarded"), ok("my_set " + black),
+		says("my_discard", 0, "Changes have been discarded"), no("sessionChanged")}},
+	{name: "session again", steps: []step{ok("my_set " + black), ok("setupSession"), ok("sessionChanged")}},
+}
+
+func stopStaticd(r *router) {
+	if err := r.frr.StopDaemon("staticd"); err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() {
+		if err := r.frr.StartDaemon(r.Context(), "staticd"); err != nil {
+			r.Error(err)
+		}
+	})
+}
+
+// places are where the programs of the steps are; what is not here is asked of cli-shell-api.
+var places = map[string]string{"my_set": "", "my_delete": "", "my_commit": "", "my_discard": ""}
+
+func (r *router) step(env []string, s step) {
+	r.Helper()
+	words := strings.Fields(s.line)
+	if words[0] == "hold" {
+		defer hold(r)()
+		words = words[1:]
+	}
+	path, args := "/usr/bin/cli-shell-api", words
+	if _, ok := places[words[0]]; ok {
+		path, args = "/opt/vyatta/sbin/"+words[0], words[1:]
+	}
+	if got := r.run(env, path, args...); got != s.want {
+		r.Errorf("%s:\n got %d, stdout %q, stderr %q\nwant %d, stdout %q, stderr %q",
+			s.line, got.code, got.out, got.err, s.want.code, s.want.out, s.want.err)
+	}
+}
+
+// rows runs those that can be on this router.
+func rows(t *testing.T, r *router, table []row, f func(*router, row)) {
+	for _, w := range table {
+		t.Run(w.name, func(t *testing.T) {
+			sub := *r
+			sub.TB = t
+			if r.system == nil && (w.fault != "" || w.prepare != nil) {
+				t.Skip("not to be had on a router")
+			}
+			t.Cleanup(sub.clean)
+			if w.fault != "" {
+				r.system.Fault(w.fault, 1, w.args...)
+				t.Cleanup(func() { r.system.Fault(w.fault, 0) })
+			}
+			if w.prepare != nil {
+				w.prepare(&sub)
+			}
+			f(&sub, w)
+		})
+	}
+}
+
+func TestContractDirect(t *testing.T) {
+	r := open(t, vyostest.Options{})
+	rows(t, r, direct, func(r *router, w row) {
+		env := r.session("vouchcontract")
+		for _, s := range w.steps {
+			r.step(env, s)
+		}
+	})
+}
+
+// The list of active nodes is for a shell to read. What else there is on the router stays out of it.
+func TestContractList(t *testing.T) {
+	r := open(t, vyostest.Options{})
+	t.Cleanup(r.clean)
+	env := r.session("vouchcontract")
+	if got := r.api(nil, "listActiveNodes", "protocols", "static", "route6", p6); got != (result{}) {
+		t.Errorf("of none: %+v", got)
+	}
+	others := r.api(nil, "listActiveNodes", "protocols", "static", "route").out
+	r.step(env, ok("my_set protocols static route "+q4+" blackhole"))
+	r.step(env, ok("my_set "+black))
+	r.step(env, ok("my_commit"))
+	got := r.api(nil, "listActiveNodes", "protocols", "static", "route")
+	if want := "'" + p4 + "' '" + q4 + "'"; others == "" && got != (result{out: want}) {
+		t.Errorf("%+v, want %s", got, want)
+	}
+	for _, p := range []string{p4, q4} {
+		if !strings.Contains(got.out, "'"+p+"'") {
+			t.Errorf("%s is not in %q", p, got.out)
+		}
+	}
+	if others != "" {
+		t.Skipf("not tested: what a delete of the last route is shown as: there are others: %s", others)
+	}
+	r.step(env, ok("my_delete protocols static route "+p4))
+	r.step(env, ok("my_delete protocols static route "+q4))
+	want := "delete 'protocols' 'static'"
+	if r.api(nil, "existsActive", "protocols", "static", "route6").code == 0 {
+		want += " 'route'"
+	}
+	r.step(env, says(showDiff, 0, want))
+}
+
+// The environment of a session is what ConfigSession finds in it, and what a shell makes of it.
+func TestContractSessionEnv(t *testing.T) {
+	r := open(t, vyostest.Options{})
+	got := r.api(nil, "getSessionEnv", "4711")
+	tmp := r.path("/opt/vyatta/config/tmp")
+	want := "umask 002; { declare -x -r VYATTA_ACTIVE_CONFIGURATION_DIR=" + r.path("/opt/vyatta/config/active") +
+		" declare -x -r VYATTA_CHANGES_ONLY_DIR=" + tmp + "/changes_only_4711; declare -x -r VYATTA_TEMP_CONFIG_DIR=" + tmp +
+		"/new_config_4711; declare -x -r VYATTA_CONFIG_TMP=" + tmp + "/tmp_4711; declare -x -r VYATTA_CONFIG_TEMPLATE=" +
+		r.path("/opt/vyatta/share/vyatta-cfg/templates") + "; } >&/dev/null || true"
+	if got != (result{out: want}) {
+		t.Errorf("%+v\nwant %s", got, want)
+	}
+}

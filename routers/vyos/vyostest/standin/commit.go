@@ -1,0 +1,233 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"vouch/routers/vyos/vyostest/store"
+	"vouch/routers/vyos/vyostest/tree"
+)
+
+// What commit says.
+const (
+	busy       = "Configuration system temporarily locked due to another commit in progress"
+	failed     = "Commit failed"
+	nodeFailed = "[[protocols static]] failed"
+	nodeHeader = "[ protocols static ]"
+)
+
+// lock takes the lock of all commits, which lasts as long as this process, or fails at once.
+func (c *call) lock() bool {
+	f, err := os.OpenFile(c.Path(store.LockFile), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	// The file is left open: to close it would end the lock.
+	return syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}) == nil
+}
+
+// hold takes the lock and keeps it until it is killed, or for as long as its argument says.
+func hold(c *call) int {
+	if !c.lock() {
+		return 1
+	}
+	fmt.Println("held")
+	time.Sleep(duration(args0(c.args, "")))
+	return 0
+}
+
+// commit is my_commit.
+func commit(c *call) int {
+	if !c.open() {
+		return crash
+	}
+	if !c.lock() {
+		return refuse(busy)
+	}
+	active, err := c.Active()
+	work, workErr := c.session.Config()
+	if err != nil || workErr != nil {
+		return refuse("Failed to generate committed config", failed)
+	}
+	if len(tree.Diff(active, work)) == 0 {
+		return status(c.SetActive(active) == nil)
+	}
+	if code, done := c.refused(); done {
+		return code
+	}
+	p := makePlan(c.Settings, active, work)
+	c.verify(&p, work)
+	partial, frrOnly := c.spoil(&p)
+	if code := c.run(p); code != 0 {
+		return refuse(nodeFailed, failed)
+	}
+	if partial == "other" || frrOnly {
+		return refuse("", "[[service ssh]] failed", failed)
+	}
+	if c.activate(work) != nil {
+		return refuse("failed to remove temp directories", failed)
+	}
+	time.Sleep(c.PostHook)
+	if partial == "ours" {
+		return refuse("", "[[service ssh]] failed", failed)
+	}
+	return 0
+}
+
+// refused does the faults that end a commit before it does anything.
+func (c *call) refused() (code int, done bool) {
+	if c.record.UID != 0 && !c.sudo() {
+		return refuse(nodeHeader, "sudo: a terminal is required to read the password; either use the -S option to read from standard input or configure an askpass helper",
+			"sudo: a password is required", "", nodeFailed, failed), true
+	}
+	if _, ok := c.Take("commit-internal", nil); ok {
+		return refuse("Failed to generate committed config", failed), true
+	}
+	if _, ok := c.Take("commit-delete-failed", nil); ok {
+		return refuse("delete "+nodeHeader+" failed", failed), true
+	}
+	return 0, false
+}
+
+// sudo says whether this user may become root.
+func (c *call) sudo() bool {
+	gid, _ := c.Group("sudo")
+	n, err := strconv.Atoi(gid)
+	return err == nil && (c.record.GID == n || slices.Contains(c.record.Groups, n))
+}
+
+// verify has the script refuse a prefix of which nothing is told, as it does before 1.4.
+func (c *call) verify(p *plan, work tree.Tree) {
+	if p.Style != store.Incremental {
+		return
+	}
+	for _, node := range []string{"route", "route6"} {
+		for _, prefix := range work.Children("protocols static " + node) {
+			if at := "protocols static " + node + " " + prefix; !work[at+" blackhole"] && !work[at+" next-hop"] {
+				p.Refused = true
+				p.Reason = []string{"Must add either a next-hop or blackhole or dhcp-interface for route " + prefix}
+			}
+		}
+	}
+}
+
+// spoil puts the faults of a commit into its plan. It gives what happens to the rest of the commit.
+func (c *call) spoil(p *plan) (partial string, frrOnly bool) {
+	if args, ok := c.Take("commit-refused", nil); ok {
+		p.Refused, p.Reason = true, []string{args0(args, "The script refuses")}
+	}
+	if _, ok := c.Take("commit-refused-silent", nil); ok {
+		p.Refused = true
+	}
+	if _, ok := c.Take("commit-daemon-down", nil); ok {
+		p.Down = true
+	}
+	if _, ok := c.Take("commit-no-frr", nil); ok {
+		p.Skip = true
+	}
+	if args, ok := c.Take("commit-hang", nil); ok {
+		p.Before = duration(args0(args, "forever"))
+	}
+	if args, ok := c.Take("commit-slow", nil); ok {
+		p.Before = duration(args0(args, "15s"))
+	}
+	if args, ok := c.Take("commit-late", nil); ok {
+		p.Style, p.Before = store.RerenderLate, duration(args0(args, "1s"))
+	} else if p.Style == store.RerenderLate {
+		p.Before += c.Late
+	}
+	if _, ok := c.Take("commit-killed", nil); ok {
+		p.Kill = syscall.Getpgrp()
+	}
+	if _, ok := c.Take("commit-partial-ours", nil); ok {
+		partial = "ours"
+	}
+	if _, ok := c.Take("commit-partial-other", nil); ok {
+		partial, p.Skip = "other", true
+	}
+	_, frrOnly = c.Take("commit-frr-only", nil)
+	return partial, frrOnly
+}
+
+// activate makes the session's configuration the running one.
+func (c *call) activate(work tree.Tree) error {
+	if args, ok := c.Take("active-empty", nil); ok {
+		if err := c.SetActive(tree.Tree{}); err != nil {
+			return err
+		}
+		time.Sleep(duration(args0(args, "2ms")))
+	}
+	if err := c.SetActive(work); err != nil {
+		return err
+	}
+	if err := c.session.SetEdits(nil); err != nil {
+		return err
+	}
+	return c.SetUnsaved(true)
+}
+
+// run runs the script that changes FRR, in a process that nobody who kills this one reaches, and waits for it;
+// but not in the style that answers first.
+func (c *call) run(p plan) int {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return refuse(err.Error())
+	}
+	path := c.Path("/usr/libexec/vyos/conf_mode/protocols_static.py")
+	late := p.Style == store.RerenderLate && !p.Refused && !p.Down
+	files := []*os.File{nil, os.Stdout, os.Stderr}
+	if late {
+		files = []*os.File{nil, nil, nil}
+	}
+	proc, err := os.StartProcess(path, []string{path, string(text)}, &os.ProcAttr{
+		Files: files, Env: os.Environ(), Sys: &syscall.SysProcAttr{Setsid: true}})
+	if err != nil {
+		return refuse(err.Error())
+	}
+	if late {
+		time.Sleep(c.Delay)
+		return 0
+	}
+	state, err := proc.Wait()
+	if err != nil {
+		return refuse(err.Error())
+	}
+	return state.ExitCode()
+}
+
+// script is what commit runs for protocols static.
+func script(c *call) int {
+	var p plan
+	if len(c.args) != 1 || json.Unmarshal([]byte(c.args[0]), &p) != nil {
+		return 2
+	}
+	time.Sleep(p.Before)
+	err := fmt.Errorf("Exiting: failed to connect to any daemons.")
+	switch {
+	case p.Refused:
+		if len(p.Reason) > 0 {
+			fmt.Println(nodeHeader + "\n" + strings.Join(p.Reason, "\n") + "\n")
+		}
+		return 1
+	case p.Skip:
+		err = nil
+	case !p.Down:
+		err = c.apply(p)
+	}
+	if err != nil {
+		fmt.Printf("%s\nVyOS had an issue completing a command.\n\nTraceback (most recent call last):\n%s\n\n", nodeHeader, err)
+		return 1
+	}
+	if p.Kill != 0 {
+		_ = syscall.Kill(-p.Kill, syscall.SIGKILL)
+	}
+	time.Sleep(p.After)
+	return 0
+}
