@@ -11,6 +11,9 @@ ROUNDS  ?= 100000
 MACHINES ?= bookworm trixie
 LINT    := $(GO) tool -modfile=packaging/tools/go.mod
 
+# The lab's chronyd stands aside, see contrib/lab/roots.
+export PATH := $(PATH):$(or $(VOUCH_LAB_CACHE),/var/cache/vouch-lab)/chrony/usr/sbin
+
 # What the lab needs, as Debian packages, each with a file that tells that it is there.
 DEBS      := frr:/usr/lib/frr/ospfd unbound:/usr/sbin/unbound iproute2:/sbin/ip procps:/bin/ps
 # The tests and measurements want BIRD too, and other releases of both daemons from a root of their own. The
@@ -19,7 +22,7 @@ TEST_DEBS := $(DEBS) bird2:/usr/sbin/bird debootstrap:/usr/sbin/debootstrap gcc:
 	lintian:/usr/bin/lintian shellcheck:/usr/bin/shellcheck groff-base:/usr/bin/groff systemd:/usr/bin/systemd-analyze \
 	ansible-core:/usr/bin/ansible-playbook puppet-agent:/usr/bin/puppet netplan.io:/usr/sbin/netplan \
 	python3-jinja2:/usr/lib/python3/dist-packages/jinja2/__init__.py systemd-container:/usr/bin/systemd-nspawn \
-	nginx:/usr/sbin/nginx knot:/usr/sbin/knotd bind9:/usr/sbin/named openssl:/usr/bin/openssl dbus-daemon:/usr/bin/dbus-daemon
+	bind9-dnsutils:/usr/bin/dig curl:/usr/bin/curl iputils-ping:/bin/ping nginx:/usr/sbin/nginx knot:/usr/sbin/knotd bind9:/usr/sbin/named openssl:/usr/bin/openssl dbus-daemon:/usr/bin/dbus-daemon
 
 .DEFAULT_GOAL := help
 .PHONY: help build deps demo-deps demo test test-system unit soak lint bench install deb man uninstall clean

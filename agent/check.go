@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 // check runs one round of the checks that are asked for, and reads the router once. It asks for no change
 // and touches no state.
 func check(ctx context.Context, cfg *config.Config, o cli.CheckOptions) (*cli.CheckReport, error) {
+	hearLibraries(slog.DiscardHandler)
 	out := &cli.CheckReport{Time: time.Now(), Node: cfg.Agent.Node, File: cfg.File, Only: len(o.Only) > 0}
 	services := asked(cfg, o)
 	probes := make([][]checks.Probe, len(services))

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	stdlog "log"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -26,6 +27,13 @@ func Commands(version string) cli.Deps {
 	}
 }
 
+// hearLibraries has what libraries print by the log package, such as net/http of a server that breaks the
+// protocol, come as debug: that a check failed is told by the check, once.
+func hearLibraries(h slog.Handler) {
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(slog.NewLogLogger(h, slog.LevelDebug).Writer())
+}
+
 // run is the agent as a process: it logs, and reloads on SIGHUP.
 func run(ctx context.Context, version string, o cli.RunOptions) error {
 	level := new(slog.LevelVar)
@@ -34,6 +42,7 @@ func run(ctx context.Context, version string, o cli.RunOptions) error {
 	}
 	log := systemd.NewLog(level, os.Stderr)
 	defer log.Start()()
+	hearLibraries(log)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	nethttp "net/http"
 	"net/netip"
 	"time"
@@ -81,6 +82,7 @@ type line struct {
 	over  string      // what is spoken over it: "http/1.1", "h2" or "h3"
 	from  string      // our address
 	tls   *trust.Conn // nil without TLS, and with QUIC
+	conn  net.Conn    // what is read from; nil with QUIC
 	close func()
 
 	answered bool // the status has come

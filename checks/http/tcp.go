@@ -23,8 +23,8 @@ const (
 	// streamBuffer and lineBuffer bound what a server may send ahead of our reading.
 	streamBuffer = 256 << 10
 	lineBuffer   = 512 << 10
-	// verdictWait is how long an alert may be behind what it is the cause of.
-	verdictWait = 100 * time.Millisecond
+	// lastWait is how long what the server says last may be behind what it is the cause of.
+	lastWait = 100 * time.Millisecond
 )
 
 // openTCP connects for HTTP/1.1 and HTTP/2.
@@ -33,13 +33,14 @@ func (c *checker) openTCP(ctx context.Context, v visit) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &line{over: "http/1.1", from: checks.From(conn), close: release}
+	conn = kept{conn}
+	l := &line{over: "http/1.1", from: checks.From(conn), conn: conn, close: release}
 	if v.url.scheme == "https" {
-		if err := l.secure(ctx, c, kept{conn}, v); err != nil {
+		if err := l.secure(ctx, c, conn, v); err != nil {
 			release()
 			return nil, err
 		}
-		conn = l.tls.Conn
+		conn, l.conn = l.tls.Conn, l.tls.Conn
 	} else if c.version == "2" {
 		l.over = "h2"
 	}
@@ -112,7 +113,7 @@ func (g *gate) Read(b []byte) (int, error) {
 
 // Write opens the gate.
 func (g *gate) Write(b []byte) (int, error) {
-	defer g.unlock()
+	g.unlock()
 	return g.Conn.Write(b)
 }
 
@@ -138,9 +139,9 @@ func (l *line) failure(ctx context.Context, late string, err error) *checks.Fail
 		return f
 	}
 	switch f := trust.Failure(ctx, late, err); {
-	case closed(err) && !l.answered:
+	case l.closed(err) && !l.answered:
 		return &checks.Failure{Reason: checks.ReasonRefused, Detail: fmt.Sprintf("the connection was closed before an answer (%s)", l)}
-	case closed(err):
+	case l.closed(err):
 		return l.protocol("the connection was closed before the end", nil)
 	case f.Reason != checks.ReasonError:
 		if f.Detail == "" {
@@ -153,17 +154,27 @@ func (l *line) failure(ctx context.Context, late string, err error) *checks.Fail
 
 // closed says whether the server closed the connection. A reset and an end are the same to it: which of them
 // is seen depends on whether it had read what we sent.
-func closed(err error) bool {
+func (l *line) closed(err error) bool {
+	if slices.Contains(vague, err.Error()) {
+		err = l.last()
+	}
 	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, e) {
 			return true
 		}
 	}
-	return slices.Contains(closedEarly, err.Error())
+	return false
 }
 
-// closedEarly is what net/http says of a server that closes before it was asked; it has no value for it.
-var closedEarly = []string{"http2: client conn could not be established", "http2: client conn is closed"}
+// vague are errors of net/http that hide whether the server closed the connection or sent what is no HTTP/2.
+var vague = []string{"http2: client conn could not be established", "http2: client conn is closed"}
+
+// last gives what comes of reading once more.
+func (l *line) last() error {
+	_ = l.conn.SetReadDeadline(time.Now().Add(lastWait))
+	_, err := l.conn.Read(make([]byte, 1))
+	return err
+}
 
 // bare takes off what net/http puts before every cause.
 func bare(err error) error {
@@ -187,8 +198,7 @@ func (l *line) verdict() error {
 	if l.tls == nil || !l.tls.Asked {
 		return io.EOF
 	}
-	_ = l.tls.SetReadDeadline(time.Now().Add(verdictWait))
-	if _, err := l.tls.Read(make([]byte, 1)); err != nil {
+	if err := l.last(); err != nil {
 		return err
 	}
 	return io.EOF

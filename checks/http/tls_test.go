@@ -118,7 +118,8 @@ func TestVersions(t *testing.T) {
 	want(t, probe(t, spec("auto", serve("imap")), long), checks.ReasonTLS, none)
 	want(t, probe(t, spec("auto", checktest.TCP(t, "127.0.0.1", drain)), short), checks.ReasonTimeout, "no handshake within ")
 	want(t, probe(t, spec("auto", checktest.HTTP(t, "127.0.0.1", nil, nethttp.NotFoundHandler())), long), checks.ReasonTLS, "does not speak TLS here")
-	want(t, probe(t, Spec{URL: "http://" + checktest.TCP(t, "127.0.0.1", sayAndClose("HTTP/1.1 200 OK\r\n\r\n")).String(), Version: "2"}, long), checks.ReasonProtocol)
+	want(t, probe(t, Spec{URL: "http://" + checktest.TCP(t, "127.0.0.1", func(net.Conn) {}).String(), Version: "2"}, long), checks.ReasonRefused, "closed before an answer")
+	want(t, probe(t, Spec{URL: "http://" + checktest.TCP(t, "127.0.0.1", say("HTTP/1.1 200 OK\r\n\r\n")).String(), Version: "2"}, long), checks.ReasonProtocol)
 
 	conf := pair.Config()
 	conf.NextProtos = []string{"doq"}

@@ -20,14 +20,14 @@ import (
 	"vouch/checks"
 )
 
-var rounds = flag.Int("rounds", 400, "how many rounds of each kind of check the soak makes")
+var rounds = flag.Int("rounds", 200, "how many rounds of each kind of check the soak makes")
 
 const (
 	// workers make rounds side by side, each with a checker of its own.
 	workers = 16
 	// warm is how many rounds of a variant each worker makes before anything is counted: what is made
 	// once, and kept, is no leak.
-	warm = 4
+	warm = 2
 	// plenty is in what time a round ends whose time is not to run out.
 	plenty = 20 * time.Second
 	// often is how many rounds are worth a progress line now and then. In fewer, no garbage is collected.
@@ -82,7 +82,7 @@ func soakVariant(t *testing.T, kind string, v variant, n int) {
 	for range workers {
 		s.checkers = append(s.checkers, made(t, kind, v.toml))
 	}
-	watching := n / 50
+	watching := max(n/50, workers)
 	t.Log(s.run(t.Context(), t.Errorf, n, s.check))
 	if _, watches := s.checkers[0].(checks.Watcher); watches {
 		t.Log("watches: " + s.run(t.Context(), t.Errorf, watching, s.watch))

@@ -180,8 +180,6 @@ func TestSeveral(t *testing.T) {
 	t.Parallel()
 	p := checktest.NewPath(t, 1500, 1500)
 	p.Router.IP("route add unreachable 10.9.1.0/24", "route add blackhole 10.9.3.0/24")
-	s := to("10.9.3.1", "10.9.1.1", checktest.Far4)
-	want(t, "any, one carries", probeFrom(t, p.Near, s, long), "", "")
 	sent := 0
 	ctx := checks.WithTrace(t.Context(), func(_ checks.Direction, text string) {
 		if strings.HasPrefix(text, "a packet of 1280 bytes to 10.9.3.1") { // by one goroutine
@@ -189,11 +187,13 @@ func TestSeveral(t *testing.T) {
 		}
 	})
 	var err error
-	p.Near.Do(func() { err = made(t, s).Check(ctx) })
-	want(t, "any", err, "", "")
+	p.Near.Do(func() { err = made(t, to("10.9.3.1", checktest.Far4)).Check(ctx) })
+	want(t, "any, one carries", err, "", "")
 	if sent > 1 {
 		t.Errorf("went on for %d tries when there was one that carries", sent)
 	}
+	// Linux objects five times at once to a host, and then once in a second: there are four here.
+	s := to("10.9.3.1", "10.9.1.1", checktest.Far4)
 	s.Require = "all"
 	want(t, "all, two do not", probeFrom(t, p.Near, s, short), checks.ReasonUnreachable, "10.9.3.1: no answer within D, neither to a packet of 1280 bytes nor to one of 100: "+
 		"nothing is known of the path (sent from 10.0.1.2); 10.9.1.1: 10.0.1.1 says: host unreachable (sent from 10.0.1.2)")

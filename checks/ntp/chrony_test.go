@@ -2,6 +2,7 @@ package ntp
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"net"
 	"os"
@@ -20,8 +21,11 @@ import (
 func chrony(t *testing.T, lines ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("/usr/sbin/chronyd")
+	if err != nil { // the lab's, which the machine's own keeper of the time need not make room for
+		path, err = exec.LookPath(filepath.Join(cmp.Or(os.Getenv("VOUCH_LAB_CACHE"), "/var/cache/vouch-lab"), "chrony/usr/sbin/chronyd"))
+	}
 	if err != nil || os.Geteuid() != 0 {
-		const why = "needs chronyd (apt install chrony) and root"
+		const why = "needs chronyd (contrib/lab/roots, or apt install chrony) and root"
 		if os.Getenv("CI") == "true" {
 			t.Fatal(why)
 		}

@@ -76,13 +76,30 @@ func (l *Lasting) wait() {
 		l.err = fmt.Errorf("%s: %w", l.spec.Path, err)
 		return
 	}
-	kept := make([]byte, cmp.Or(l.spec.MaxOutput, defaultOutput)+1)
-	n, err := l.output.ReadAt(kept, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err := l.read(); err != nil {
 		l.err = fmt.Errorf("%s: its output cannot be read: %w", l.spec.Path, err)
 	}
-	l.result.Truncated = n == len(kept)
-	l.result.Stdout = kept[:min(n, len(kept)-1)]
+}
+
+// read takes as much of the output as is kept, from its beginning or its end.
+func (l *Lasting) read() error {
+	info, err := l.output.Stat()
+	if err != nil {
+		return err
+	}
+	most := int64(cmp.Or(l.spec.MaxOutput, defaultOutput))
+	kept, from := min(info.Size(), most), int64(0)
+	l.result.Truncated = info.Size() > most
+	if l.spec.Tail {
+		from = info.Size() - kept
+	}
+	l.result.Stdout = make([]byte, kept)
+	n, err := l.output.ReadAt(l.result.Stdout, from)
+	l.result.Stdout = l.result.Stdout[:n]
+	if errors.Is(err, io.EOF) { // somebody cut the file short
+		return nil
+	}
+	return err
 }
 
 // PID is its process id.

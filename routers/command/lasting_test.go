@@ -61,6 +61,11 @@ func TestLastingOutputIsCapped(t *testing.T) {
 	if err != nil || !got.Truncated || string(got.Stdout) != "12345" {
 		t.Errorf("%+v, %v", got, err)
 	}
+	s.Tail = true
+	l, file = start(t, s)
+	if got, err := l.Result(); err != nil || !got.Truncated || string(got.Stdout) != "23456" {
+		t.Errorf("the end: %+v, %v", got, err)
+	}
 	if whole, err := os.ReadFile(file); err != nil || string(whole) != "123456" {
 		t.Errorf("the file has %q, %v", whole, err)
 	}

@@ -79,6 +79,9 @@ func (o Options) redistributes(daemon string, from map[string]bool) routers.Find
 	case !ok:
 		f.Severity, f.Text = routers.Failing, "does not redistribute "+source+" routes, so that none is announced"
 		f.WayOut = "configure `redistribute " + source + "`"
+	case source == SourceKernel && !byMap:
+		f.Severity, f.Text = routers.Notice, "redistributes kernel routes without a route-map, so that whatever anybody puts into the kernel is announced"
+		f.WayOut = "configure `redistribute kernel route-map NAME`, with a prefix-list of what is to be announced"
 	case tag != 0 && !byMap:
 		f.Severity, f.Text = routers.Warning, fmt.Sprintf("redistributes %s routes without a route-map, so that the tag %d of a degraded one makes it no worse", source, tag)
 		f.WayOut = fmt.Sprintf("configure `redistribute %s route-map NAME`, with an entry that has `match tag %d`", source, tag)

@@ -1,1 +1,303 @@
 package vyos
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"vouch/routers"
+	"vouch/routers/frr"
+)
+
+// static is the method of static blackhole routes in VyOS's configuration.
+type static struct {
+	options Options
+	source  *frr.Source
+	system  system
+
+	mu      sync.Mutex
+	running *job // the last transaction, which may outlive the call that began it
+}
+
+// A job is a transaction on its own goroutine.
+type job struct {
+	began      time.Time
+	committing atomic.Bool
+	cancel     context.CancelFunc // breaks it off unless it commits already
+	done       chan struct{}
+	err        error // once done is closed
+}
+
+func newStatic(o Options, source *frr.Source, s system) *static {
+	return &static{options: o, source: source, system: s}
+}
+
+// settle is what a reader of the running configuration waits before it believes that something is not there: a
+// commit rewrites it in place.
+const settle = 10 * time.Millisecond
+
+// observe asks VyOS for the routes that there are, and looks into those alone that zebra does not tell enough of.
+func (s *static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
+	origins, err := s.source.Read(ctx, ps)
+	byPrefix := index(origins)
+	a, unread := s.read(ctx, ps, byPrefix, func(p netip.Prefix) bool { o := byPrefix[p]; return !o.There || o.Others })
+	os := make([]routers.Observation, len(ps))
+	for i, o := range origins {
+		n := a.nodes[ps[i]]
+		mine := made{there: n.there && (n.blackhole || !n.read), kin: true, unread: unread, what: "the static route", where: "VyOS's configuration"}
+		worse := s.options.Degraded.Tag
+		mine.degraded = worse != 0 && (slices.Contains(o.Tags, worse) || !o.There && n.blackhole && n.tag == worse)
+		if len(n.others) > 0 || o.Others {
+			mine.foreign = "there is another static route for it, which is not ours and stays"
+		}
+		os[i] = judge(o, mine)
+	}
+	return os, routers.Join(err, unread)
+}
+
+func index(origins []frr.Origin) map[netip.Prefix]frr.Origin {
+	all := make(map[netip.Prefix]frr.Origin, len(origins))
+	for _, o := range origins {
+		all[o.Prefix] = o
+	}
+	return all
+}
+
+// read reads the running configuration, and once more where it lacks what zebra has, or all there was.
+func (s *static) read(ctx context.Context, ps []netip.Prefix, origins map[netip.Prefix]frr.Origin, deep func(netip.Prefix) bool) (active, error) {
+	a, err := s.system.readActive(ctx, ps, deep)
+	doubtful := func(p netip.Prefix) bool {
+		return !a.nodes[p].there && (origins[p].There || len(a.routes[routeNode(p)]) == 0)
+	}
+	if err != nil || !slices.ContainsFunc(ps, doubtful) {
+		return a, err
+	}
+	if err := pause(ctx, settle); err != nil {
+		return a, err
+	}
+	return s.system.readActive(ctx, ps, deep)
+}
+
+// apply takes what is to be withdrawn out of FRR first, whoever commits just now, and then has VyOS's configuration
+// follow: an FRR that has lost a route gets it back from there with the next commit of anybody.
+func (s *static) apply(ctx context.Context, cs []routers.Change) error {
+	early := s.hasten(ctx, cs)
+	if err := s.idle(ctx); err != nil {
+		return routers.Join(early, err)
+	}
+	p, err := s.plan(ctx, cs)
+	if err != nil {
+		return routers.Join(early, err)
+	}
+	failed := append(p.refused, s.repair(ctx, p))
+	if len(p.ops) > 0 {
+		failed = append(failed, s.transact(ctx, p))
+	}
+	if err := routers.Join(failed...); err != nil {
+		return err
+	}
+	return s.verify(ctx, p.changes)
+}
+
+// hasten removes the withdrawn routes from FRR: VyOS takes seconds. Its error does not matter when the commit, which
+// does the same, goes well.
+func (s *static) hasten(ctx context.Context, cs []routers.Change) error {
+	var gone []netip.Prefix
+	for _, c := range cs {
+		if c.Want == routers.Withdrawn {
+			gone = append(gone, c.Prefix)
+		}
+	}
+	origins, err := s.source.Zebra(ctx, gone)
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	there := slices.DeleteFunc(origins, func(o frr.Origin) bool { return !o.There })
+	a, err := s.system.readActive(ctx, gone, func(p netip.Prefix) bool {
+		return slices.ContainsFunc(there, func(o frr.Origin) bool { return o.Prefix == p })
+	})
+	if err != nil {
+		a = active{} // a withdraw is asked for also when nothing else is known
+	}
+	var now []netip.Prefix
+	for _, o := range there {
+		if n := a.nodes[o.Prefix]; !n.there || n.ours() {
+			now = append(now, o.Prefix)
+		}
+	}
+	if len(now) == 0 {
+		return err
+	}
+	return routers.Join(err, s.source.RemoveStatic(ctx, now))
+}
+
+// idle waits for a transaction that an earlier call left running. One that does not commit yet is broken off: what it
+// was to do is not what is wanted now.
+func (s *static) idle(ctx context.Context) error {
+	s.mu.Lock()
+	j := s.running
+	s.mu.Unlock()
+	if j == nil {
+		return nil
+	}
+	if !j.committing.Load() {
+		j.cancel()
+	}
+	if err := s.wait(ctx, j); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.running = nil
+	s.mu.Unlock()
+	return nil
+}
+
+// wait waits for the end of a job; its own error is not given.
+func (s *static) wait(ctx context.Context, j *job) error {
+	patience := time.NewTimer(s.options.Deadline)
+	defer patience.Stop()
+	select {
+	case <-j.done:
+		return nil
+	default:
+	}
+	select {
+	case <-j.done:
+		return nil
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	if !j.committing.Load() {
+		return routers.Errorf(errors.Join(routers.ErrBusy, ctx.Err()), "VyOS's session, begun %s ago, does not end yet", j.age())
+	}
+	return routers.Errorf(errors.Join(routers.ErrBusy, ctx.Err()), "VyOS is still committing, since %s, and is left to end", j.age())
+}
+
+func (j *job) age() time.Duration { return time.Since(j.began).Round(time.Second) }
+
+// plan reads all that the changes depend on, and decides.
+func (s *static) plan(ctx context.Context, cs []routers.Change) (plan, error) {
+	ps := prefixes(cs)
+	origins, _ := s.source.Zebra(ctx, ps) // what it cannot tell repairs nothing
+	byPrefix := index(origins)
+	a, err := s.read(ctx, ps, byPrefix, func(netip.Prefix) bool { return true })
+	if err != nil {
+		return plan{}, err
+	}
+	r := rules{tag: s.options.Degraded.Tag, distance: s.options.Distance, unsettled: s.system.unsettled()}
+	p := makePlan(cs, a, byPrefix, r)
+	if len(p.ops) > 0 {
+		p.scope, err = s.scope(ctx, p.ops, a)
+	}
+	return p, err
+}
+
+// scope says what the ops may show as.
+func (s *static) scope(ctx context.Context, ops []op, a active) (scope, error) {
+	first := makeScope(ops, a.routes, nil, nil)
+	if !first["delete protocols static route"] && !first["delete protocols static route6"] {
+		return first, nil
+	}
+	below, err := s.system.children(ctx, "protocols", "static")
+	if err != nil {
+		return nil, err
+	}
+	above, err := s.system.children(ctx, "protocols")
+	if err != nil {
+		return nil, err
+	}
+	return makeScope(ops, a.routes, below, above), nil
+}
+
+// repair makes FRR what VyOS's configuration says already: no commit would.
+func (s *static) repair(ctx context.Context, p plan) error {
+	var errs []error
+	if len(p.drop) > 0 {
+		errs = append(errs, s.source.RemoveStatic(ctx, p.drop))
+	}
+	if len(p.add) > 0 {
+		errs = append(errs, s.source.AddStatic(ctx, p.add))
+	}
+	return routers.Join(errs...)
+}
+
+// transact begins a transaction and waits for its end, or that of ctx.
+func (s *static) transact(ctx context.Context, p plan) error {
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	j := &job{began: time.Now(), cancel: cancel, done: make(chan struct{})}
+	t := &transaction{options: s.options, system: s.system, ops: p.ops, scope: p.scope, commits: j.committing.Store}
+	s.mu.Lock()
+	s.running = j
+	s.mu.Unlock()
+	go func() {
+		defer close(j.done)
+		defer cancel()
+		j.err = t.run(inner)
+	}()
+	err := s.wait(ctx, j)
+	if err != nil {
+		if !j.committing.Load() {
+			cancel()
+		}
+		return err
+	}
+	s.mu.Lock()
+	s.running = nil
+	s.mu.Unlock()
+	return j.err
+}
+
+// verifyStep is between two looks at FRR after a commit.
+const verifyStep = 50 * time.Millisecond
+
+// verify waits until zebra has what was asked for: from VyOS 1.5 on a commit is answered before FRR has it, and what
+// becomes of it then is told to nobody.
+func (s *static) verify(ctx context.Context, cs []routers.Change) error {
+	if len(cs) == 0 {
+		return nil
+	}
+	until := time.Now().Add(s.options.VerifyWait)
+	for {
+		origins, err := s.source.Zebra(ctx, prefixes(cs))
+		if err != nil {
+			return err
+		}
+		var late []error
+		for i, o := range origins {
+			if why := s.late(cs[i].Want, o); why != "" {
+				late = append(late, &routers.PrefixError{Prefix: o.Prefix, Err: routers.Errorf(routers.ErrUnavailable, "%s: %s", o.Prefix, why)})
+			}
+		}
+		if len(late) == 0 {
+			return nil
+		}
+		if time.Now().After(until) || pause(ctx, verifyStep) != nil {
+			return routers.Join(late...)
+		}
+	}
+}
+
+// late says what zebra lacks of what was wanted, or has too much.
+func (s *static) late(want routers.Want, o frr.Origin) string {
+	worse := s.options.Degraded.Tag
+	switch {
+	case want == routers.Withdrawn && o.There:
+		return "VyOS's configuration has it no more, and FRR still does"
+	case want == routers.Withdrawn:
+		return ""
+	case !o.There:
+		return "VyOS's configuration has it, and FRR does not"
+	case worse != 0 && slices.Contains(o.Tags, worse) != (want == routers.Degraded):
+		return "VyOS's configuration has another tag of it than FRR"
+	}
+	return ""
+}
+
+// close waits for a transaction that still runs.
+func (s *static) close() error {
+	return s.idle(context.Background())
+}

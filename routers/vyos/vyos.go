@@ -94,6 +94,14 @@ func (o Options) lacks() string {
 	return ""
 }
 
+// tag is that of a degraded route of the method.
+func (o Options) tag() uint32 {
+	if o.Method == MethodStatic {
+		return o.Degraded.Tag
+	}
+	return 0
+}
+
 // source is whose routes of zebra's table the method makes.
 func (o Options) source() string {
 	if o.Method == MethodStatic {
@@ -126,7 +134,7 @@ var (
 func New(o Options) *Router {
 	o = o.withDefaults()
 	source := frr.NewSource(frr.Options{Protocol: o.Protocol, SocketDir: o.SocketDir, Vtysh: filepath.Join(o.Root, "usr/bin/vtysh"),
-		MinPeers: o.MinPeers, Timeout: o.Timeout, Degraded: frr.Degraded{Tag: o.Degraded.Tag}}, o.source())
+		MinPeers: o.MinPeers, Timeout: o.Timeout, Degraded: frr.Degraded{Tag: o.tag()}}, o.source())
 	r := &Router{options: o, source: source, system: system{root: o.Root}}
 	if o.Method == MethodStatic {
 		r.method = newStatic(o, source, r.system)

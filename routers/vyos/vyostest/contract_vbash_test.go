@@ -3,6 +3,7 @@ package vyostest_test
 import (
 	"context"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +20,16 @@ type script struct {
 	out, err string
 }
 
-const setFailed = "Set failed"
+const (
+	setFailed = "Set failed"
+	gone      = "DEBUG vexit_internal: calling …() without config session"
+)
+
+// calling is what differs by the release in the words of a command without session.
+var calling = regexp.MustCompile(`calling \w+\(\)`)
 
 var scripts = []script{
-	{row: row{name: "set, new"}, lines: "set " + black + "|rc|exit discard", out: "rc 0|Invalid"},
+	{row: row{name: "set, new"}, lines: "set " + black + "|rc", out: "rc 0"},
 	{row: row{name: "set, exists"}, lines: "set " + black + "|set " + black + "|rc",
 		out: "Configuration path: [" + black + "] already exists|rc 0"},
 	{row: row{name: "set, bad path"}, lines: "set protocols static rout3 " + p4 + "|rc", out: "rc 0",
@@ -51,17 +58,18 @@ var scripts = []script{
 		out: "No changes have been discarded|rc 0|Changes have been discarded|rc 0|No configuration changes to commit|rc 1"},
 	{row: row{name: "configure does nothing"}, lines: "set " + black + "|configure|discard", out: "Changes have been discarded"},
 	{row: row{name: "exit drops changes and ends nothing"}, lines: "set " + black + "|exit|rc|echo still here|set " + black + "|rc",
-		out: "rc 0|still here|rc 0", err: "DEBUG vexit_internal: calling validateTmplPath() without config session"},
+		out: "rc 0|still here|rc 0", err: gone},
+	{row: row{name: "exit discard"}, lines: "set " + black + "|exit discard|rc", out: "rc 0", err: gone},
 	{row: row{name: "exit with a number"}, lines: "exit 3|rc|builtin exit 4", out: "Invalid command: [3]|rc 127|exit 4"},
 	{row: row{name: "unknown command"}, lines: "comit|rc", out: "Invalid command: [comit]|rc 127"},
 	{row: row{name: "a word in a variable"}, lines: "op=set|$op " + black + "|rc|echo $1|commit|rc",
 		out: "rc 0|protocols|No configuration changes to commit|rc 1"},
 	{row: row{name: "one line"}, lines: "-c set " + black + "; comit", out: "Invalid command: [comit]|exit 127"},
-	{row: row{name: "ambiguous", prepare: func(*router) {}}, lines: "set p static|rc", out: "Possible completions:|policy|protocols|" + setFailed + "|rc 0",
+	{row: row{name: "ambiguous", standin: true}, lines: "set p static|rc", out: "Possible completions:|policy|protocols|" + setFailed + "|rc 0",
 		err: "Configuration path: [p] is ambiguous"},
-	{row: row{name: "save with changes", prepare: func(*router) {}}, lines: "set " + black + "|save|rc",
+	{row: row{name: "save with changes", standin: true}, lines: "set " + black + "|save|rc",
 		out: "Warning: you have uncommitted changes that will not be saved.|rc 0"},
-	{row: row{name: "save fails", prepare: func(*router) {}}, lines: "save /nonexistent/file >/dev/null|rc", out: "rc 0"},
+	{row: row{name: "save fails", standin: true}, lines: "save /nonexistent/file >/dev/null|rc", out: "rc 0"},
 }
 
 // vbash has a script read from stdin, or for "-c …" from its arguments.
@@ -81,8 +89,7 @@ func (r *router) vbash(lines string) result {
 	if err != nil {
 		r.Fatal(err)
 	}
-	got := result{out.Code, trim(out.Stdout), trim(out.Stderr)}
-	return got
+	return result{out.Code, trim(out.Stdout), calling.ReplaceAllString(trim(out.Stderr), "calling …()")}
 }
 
 func TestContractVbash(t *testing.T) {

@@ -54,6 +54,8 @@ type Options struct {
 	PostHook  time.Duration // that a commit keeps the lock when all is done
 	Late      time.Duration // in the style RerenderLate, from the answer to FRR; 0: 500 ms
 	Active    []string      // the running configuration, such as "system host-name r1"; nil: that, BGP and an interface
+	Collapse  bool          // what a delete leaves empty above goes too, up to protocols
+	Vyconf    bool          // the backend of the rolling releases of 2025, which says some things in other words
 	NoBoot    bool          // the system still boots: see System.Boot
 }
 
@@ -207,7 +209,8 @@ func (s *System) install(o Options, binary []byte) error {
 
 // settings fills what an option left out.
 func settings(o Options) (store.Settings, error) {
-	set := store.Settings{Style: o.Style, Null0: o.Null0, Delay: o.Delay, PostHook: o.PostHook, Late: o.Late, GID: Group, SocketDir: o.SocketDir}
+	set := store.Settings{Style: o.Style, Null0: o.Null0, Delay: o.Delay, PostHook: o.PostHook, Late: o.Late, GID: Group,
+		SocketDir: o.SocketDir, Collapse: o.Collapse, Vyconf: o.Vyconf}
 	if set.Style == "" {
 		set.Style = RerenderStatic
 	}
@@ -261,8 +264,11 @@ func (s *System) files(o Options) error {
 			return err
 		}
 	}
+	if err := s.store.Prepare(); err != nil {
+		return err
+	}
 	active := tree.Parse(strings.Join(o.Active, "\n"))
-	return errors.Join(os.Chmod(s.Path(store.Mounts), 0o666), s.store.SetActive(active),
+	return errors.Join(s.store.SetActive(active),
 		s.store.Write(store.Saved, active.Braces(), 0o664))
 }
 

@@ -197,6 +197,9 @@ func show(c *call, r request) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	if !c.open() && (r.cfg1 == "@WORKING" || r.cfg2 == "@WORKING") {
+		return crash
+	}
 	config := map[string]tree.Tree{"@ACTIVE": active, "@WORKING": work}
 	if r.cfg1 != "" {
 		config[""] = tree.Tree{}

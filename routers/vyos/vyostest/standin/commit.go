@@ -17,6 +17,7 @@ import (
 
 // What commit says.
 const (
+	busyVyconf = "Configuration system locked by another commit in progress"
 	busy       = "Configuration system temporarily locked due to another commit in progress"
 	failed     = "Commit failed"
 	nodeFailed = "[[protocols static]] failed"
@@ -49,6 +50,9 @@ func commit(c *call) int {
 		return crash
 	}
 	if !c.lock() {
+		if c.Vyconf {
+			return refuse(busyVyconf)
+		}
 		return refuse(busy)
 	}
 	active, err := c.Active()
@@ -57,6 +61,9 @@ func commit(c *call) int {
 		return refuse("Failed to generate committed config", failed)
 	}
 	if len(tree.Diff(active, work)) == 0 {
+		if c.Vyconf {
+			fmt.Println("No changes to commit")
+		}
 		return status(c.SetActive(active) == nil)
 	}
 	if code, done := c.refused(); done {
@@ -180,7 +187,13 @@ func (c *call) run(p plan) int {
 	if err != nil {
 		return refuse(err.Error())
 	}
-	path := c.Path("/usr/libexec/vyos/conf_mode/protocols_static.py")
+	path := os.Getenv("vyos_conf_scripts_dir") + "/protocols_static.py"
+	if p.Style == store.Incremental { // there the template itself calls vtysh
+		path = c.Path("/usr/libexec/vyos/conf_mode/protocols_static.py")
+	}
+	if _, err := os.Stat(path); err != nil {
+		return refuse("sh: 1: " + path + ": not found")
+	}
 	late := p.Style == store.RerenderLate && !p.Refused && !p.Down
 	files := []*os.File{nil, os.Stdout, os.Stderr}
 	if late {

@@ -112,7 +112,7 @@ func remove(c *call) int {
 		fmt.Println("Nothing to delete (the specified node does not exist)")
 		return 0
 	}
-	if c.add(store.Edit{Delete: true, Path: at}) != nil {
+	if c.add(store.Edit{Delete: true, Empty: c.Collapse, Path: at}) != nil {
 		return refuse("Delete failed")
 	}
 	return 0

@@ -30,6 +30,7 @@ type Session struct {
 // An Edit is one change of a session.
 type Edit struct {
 	Delete bool
+	Empty  bool // what is left empty above goes too
 	Path   string
 }
 
@@ -110,7 +111,7 @@ func (s Session) Config() (tree.Tree, error) {
 	all, editsErr := s.Edits()
 	for _, e := range all {
 		if e.Delete {
-			config.Remove(e.Path)
+			config.Remove(e.Path, e.Empty)
 		} else {
 			config.Add(e.Path)
 		}

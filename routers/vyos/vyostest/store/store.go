@@ -33,6 +33,8 @@ type Settings struct {
 	Late      time.Duration
 	GID       int // of vyattacfg
 	SocketDir string
+	Collapse  bool // a delete takes all with it that it leaves empty
+	Vyconf    bool // the words are those of the vyconf backend
 }
 
 // A Store is the root of one system.
@@ -65,7 +67,7 @@ func (s Store) Path(parts ...string) string {
 
 // Do runs f while no other process of this system is in Do.
 func (s Store) Do(f func() error) error {
-	file, err := os.OpenFile(s.Path(guard), os.O_RDWR|os.O_CREATE, 0o666)
+	file, err := os.OpenFile(s.Path(guard), os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -77,6 +79,16 @@ func (s Store) Do(f func() error) error {
 		return err
 	}
 	return f()
+}
+
+// Prepare makes what processes of every user write to.
+func (s Store) Prepare() error {
+	for _, path := range []string{guard, calls, faults} {
+		if err := s.Write(path, "", 0o666); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(s.Path(Mounts), 0o666)
 }
 
 // Write replaces a file as a whole.
@@ -214,7 +226,7 @@ func (s Store) Record(c Call) error {
 		return err
 	}
 	return s.Do(func() error {
-		file, err := os.OpenFile(s.Path(calls), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
+		file, err := os.OpenFile(s.Path(calls), os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
 			return err
 		}

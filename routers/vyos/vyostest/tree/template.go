@@ -148,7 +148,7 @@ func Quoted(names []string) string { return "[" + strings.Join(names, " ") + "]"
 // place of the first that cannot be, or -1; what it might be is given beside it.
 func Expand(names []string) (full []string, bad int, might []string) {
 	for i, n := range names {
-		t := at(full)
+		t := down(full)
 		if t == nil || t.kind != Node || t.any {
 			full = append(full, n)
 			continue
@@ -172,8 +172,8 @@ func Expand(names []string) (full []string, bad int, might []string) {
 	return full, -1, nil
 }
 
-// at finds what stands below a path of whole names; nil is nothing.
-func at(names []string) *template {
+// down finds what stands below a path of whole names; nil is nothing.
+func down(names []string) *template {
 	t := root
 	for i := 0; i < len(names) && t != nil && !t.any; i++ {
 		switch t.kind {

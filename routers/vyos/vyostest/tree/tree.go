@@ -58,16 +58,22 @@ func (t Tree) Add(path string) {
 	}
 }
 
-// Remove takes a node away with all below it, and then what is left empty above it. The value of a tag
-// node, such as a prefix below route, stays when it was left empty.
-func (t Tree) Remove(path string) {
+// Remove takes a node away with all below it. The last value of a leaf or of a tag node, such as a prefix below
+// route, takes that with it; other nodes stay when they are left empty, unless empty ones are to go all the way
+// up to the value of a tag node.
+func (t Tree) Remove(path string, empty bool) {
 	for p := range t {
 		if below(p, path) {
 			delete(t, p)
 		}
 	}
-	for up, ok := parent(path); ok && len(t.Children(up)) == 0 && Kind(Names(up)) != TagValue; up, ok = parent(up) {
+	kind := Kind(Names(path))
+	for up, ok := parent(path); ok && len(t.Children(up)) == 0; up, ok = parent(up) {
+		if kind != TagValue && kind != Value && (!empty || Kind(Names(up)) == TagValue) {
+			return
+		}
 		delete(t, up)
+		kind = Kind(Names(up))
 	}
 }
 

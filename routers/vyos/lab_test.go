@@ -1,0 +1,189 @@
+package vyos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"vouch/routers"
+	"vouch/routers/lab"
+	"vouch/routers/vyos/vyostest"
+)
+
+var (
+	one  = netip.MustParsePrefix("10.53.54.1/32")
+	one6 = netip.MustParsePrefix("2001:db8:54::1/128")
+	two  = netip.MustParsePrefix("10.53.54.2/32")
+	both = []netip.Prefix{one, one6}
+)
+
+// source redistributes what the methods make, in the way that is worse when it is degraded.
+const source = ` address-family ipv4 unicast
+  redistribute static route-map STATIC
+  redistribute kernel
+ exit-address-family
+ address-family ipv6 unicast
+  redistribute static route-map STATIC
+  redistribute kernel
+ exit-address-family
+exit
+route-map STATIC permit 5
+ match tag 666
+ set metric 666
+exit
+route-map STATIC permit 10
+exit
+`
+
+// A bench is a node of a network with a VyOS of its own over its FRR.
+type bench struct {
+	testing.TB
+	lab    *lab.AnycastLab
+	system *vyostest.System
+}
+
+func open(t *testing.T, o vyostest.Options) *bench {
+	t.Helper()
+	l := lab.OpenAnycast(t, lab.AnycastOptions{BGP: true, IPv6: true, NoUnbound: true, NodeConfig: source, CoreConfig: "exit\nno zebra nexthop kernel enable\n"})
+	o.SocketDir = l.Nodes[0].FRR.SocketDir()
+	return &bench{t, l, vyostest.New(t, o)}
+}
+
+// router makes a driver for the system; what o leaves out is short enough for a test.
+func (b *bench) router(o Options) *Router {
+	o.Root = b.system.Root()
+	if o.Degraded == (Degraded{}) {
+		o.Degraded = Degraded{Tag: 666, Metric: 666}
+	}
+	r := New(o)
+	b.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return r
+}
+
+func (b *bench) do(f func() error) error { return b.lab.Nodes[0].Do(f) }
+
+func (b *bench) apply(r *Router, w routers.Want, ps ...netip.Prefix) error {
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	defer cancel()
+	return b.applyWithin(ctx, r, w, ps...)
+}
+
+func (b *bench) applyWithin(ctx context.Context, r *Router, w routers.Want, ps ...netip.Prefix) error {
+	cs := make([]routers.Change, len(ps))
+	for i, p := range ps {
+		cs[i] = routers.Change{Prefix: p, Want: w}
+	}
+	return b.do(func() error { return r.Apply(ctx, cs) })
+}
+
+func (b *bench) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// wantError wants an error of a class that names all of these.
+func (b *bench) wantError(err, class error, names ...string) {
+	b.Helper()
+	if !errors.Is(err, class) {
+		b.Fatalf("error %v is not of class %q", err, class)
+	}
+	for _, name := range names {
+		if !strings.Contains(err.Error(), name) {
+			b.Errorf("error %q does not name %q", err, name)
+		}
+	}
+}
+
+func (b *bench) observe(r *Router, ps ...netip.Prefix) []routers.Observation {
+	b.Helper()
+	var os []routers.Observation
+	b.must(b.do(func() (err error) { os, err = r.Observe(b.Context(), ps); return err }))
+	return os
+}
+
+// becomes waits until the prefixes are read to be so, and the core has them, or not.
+func (b *bench) becomes(r *Router, stage routers.Stage, degraded bool, ps ...netip.Prefix) {
+	b.Helper()
+	b.wait(fmt.Sprintf("%v to be %s", ps, stage), func() error {
+		var os []routers.Observation
+		if err := b.do(func() (err error) { os, err = r.Observe(b.Context(), ps); return err }); err != nil {
+			return err
+		}
+		for _, o := range os {
+			if o.Stage != stage || o.Degraded != degraded || o.Broken {
+				return fmt.Errorf("it is %+v", o)
+			}
+		}
+		return nil
+	})
+	b.core(stage == routers.Advertised, ps...)
+}
+
+func (b *bench) core(has bool, ps ...netip.Prefix) {
+	b.Helper()
+	b.wait(fmt.Sprintf("the core to have %v: %v", ps, has), func() error {
+		for _, p := range ps {
+			via, err := b.lab.Core.NextHops(p)
+			if err != nil || len(via) > 0 != has {
+				return fmt.Errorf("%s: %v, %v", p, via, err)
+			}
+		}
+		return nil
+	})
+}
+
+func (b *bench) wait(what string, ok func() error) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+	defer cancel()
+	b.must(lab.Wait(ctx, what, 5*time.Millisecond, func() (bool, error) { err := ok(); return err == nil, err }))
+}
+
+// vtysh has somebody change FRR behind VyOS's back.
+func (b *bench) vtysh(lines ...string) {
+	b.Helper()
+	_, err := b.lab.Nodes[0].FRR.Vtysh(b.Context(), append([]string{"configure terminal"}, lines...)...)
+	b.must(err)
+}
+
+func routeLine(p netip.Prefix) string {
+	if p.Addr().Is4() {
+		return "ip route " + p.String() + " blackhole"
+	}
+	return "ipv6 route " + p.String() + " blackhole"
+}
+
+// configured tells whether VyOS's configuration has the prefix.
+func (b *bench) configured(p netip.Prefix) bool {
+	return slices.ContainsFunc(b.system.Active(), func(line string) bool { return strings.Contains(line, " "+p.String()+" ") })
+}
+
+// clean wants nothing left of a session, and every commit harmless.
+func (b *bench) clean() {
+	b.Helper()
+	if left := b.system.Sessions(); len(left) > 0 {
+		b.Errorf("sessions are left: %q", left)
+	}
+	if mounted := b.system.Mounted(); len(mounted) > 0 {
+		b.Errorf("mounts are left: %q", mounted)
+	}
+	for _, line := range []string{"protocols bgp system-as 65001", "system host-name r1"} {
+		if !slices.Contains(b.system.Active(), line) {
+			b.Errorf("the configuration has lost %q: %q", line, b.system.Active())
+		}
+	}
+	if n := len(b.system.CallsOf("vyos-save-config.py")); n > 0 {
+		b.Errorf("it was saved %d times", n)
+	}
+}

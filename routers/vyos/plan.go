@@ -1,0 +1,119 @@
+package vyos
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"vouch/routers"
+	"vouch/routers/frr"
+)
+
+// An op is one set or delete of a session.
+type op struct {
+	prefix netip.Prefix
+	remove bool
+	path   []string
+}
+
+// line is the command, such as "set protocols static route 192.0.2.53/32 blackhole".
+func (o op) line() string {
+	verb := "set "
+	if o.remove {
+		verb = "delete "
+	}
+	return verb + strings.Join(o.path, " ")
+}
+
+// A plan is what changes come to.
+type plan struct {
+	ops     []op             // to be committed, withdraws first
+	add     []frr.Static     // VyOS's configuration has them, and FRR lost them: put there again, as no commit would
+	drop    []netip.Prefix   // FRR has them, and VyOS's configuration does not
+	changes []routers.Change // what is worked on, for the verification
+	refused []error
+	scope   scope // of the ops
+}
+
+// rules are what a plan depends on beside what was read.
+type rules struct {
+	tag       uint32
+	distance  int
+	unsettled string // why nothing is to be announced for now; empty: nothing keeps from it
+}
+
+// makePlan decides. An origin says what zebra has; one that could not be read gives no repairs.
+func makePlan(cs []routers.Change, a active, origins map[netip.Prefix]frr.Origin, r rules) plan {
+	var p plan
+	for _, c := range withdrawsFirst(cs) {
+		n, o := a.nodes[c.Prefix], origins[c.Prefix]
+		var err error
+		if c.Want == routers.Withdrawn {
+			err = p.withdraw(c, n, o)
+		} else {
+			err = p.announce(c, n, o, r)
+		}
+		if err != nil {
+			p.refused = append(p.refused, &routers.PrefixError{Prefix: c.Prefix, Err: err})
+			continue
+		}
+		p.changes = append(p.changes, c)
+	}
+	return p
+}
+
+// withdraw deletes the whole node: with its blackhole alone deleted VyOS 1.3 refuses it, and 1.4 keeps an empty
+// one.
+func (p *plan) withdraw(c routers.Change, n node, o frr.Origin) error {
+	switch {
+	case n.there && !n.ours() && n.blackhole:
+		return routers.Errorf(routers.ErrRefused, "%s: not withdrawn, as `protocols static %s %[1]s` has children that are not ours and would be lost (%[3]s): remove them, or its blackhole",
+			c.Prefix, routeNode(c.Prefix), strings.Join(n.others, ", "))
+	case n.there && n.ours():
+		p.ops = append(p.ops, op{c.Prefix, true, []string{"protocols", "static", routeNode(c.Prefix), c.Prefix.String()}})
+	case o.Unread == nil && o.There:
+		p.drop = append(p.drop, c.Prefix)
+	}
+	return nil
+}
+
+func (p *plan) announce(c routers.Change, n node, o frr.Origin, r rules) error {
+	path := []string{"protocols", "static", routeNode(c.Prefix), c.Prefix.String(), "blackhole"}
+	with := func(more ...string) []string { return append(path[:len(path):len(path)], more...) }
+	worse := r.tag != 0 && n.tag == r.tag
+	switch {
+	case n.there && !n.ours():
+		return routers.Errorf(routers.ErrRefused, "%s: not announced, as `protocols static %s %[1]s` has children that are not ours (%[3]s): remove them, or use method kernel",
+			c.Prefix, routeNode(c.Prefix), strings.Join(n.others, ", "))
+	case n.blackhole && worse == (c.Want == routers.Degraded):
+		if o.Unread == nil && !tagged(o, n.tag) {
+			p.add = append(p.add, frr.Static{Prefix: c.Prefix, Tag: n.tag, Distance: n.distance})
+		}
+		return nil
+	case r.unsettled != "" && !n.blackhole:
+		return routers.Errorf(routers.ErrBusy, "%s: not announced for now: %s", c.Prefix, r.unsettled)
+	case n.blackhole && c.Want == routers.Announced:
+		p.ops = append(p.ops, op{c.Prefix, true, with("tag")})
+		return nil
+	}
+	if !n.blackhole {
+		p.ops = append(p.ops, op{c.Prefix, false, path})
+		if r.distance != 0 {
+			p.ops = append(p.ops, op{c.Prefix, false, with("distance", fmt.Sprint(r.distance))})
+		}
+	}
+	if c.Want == routers.Degraded {
+		p.ops = append(p.ops, op{c.Prefix, false, with("tag", fmt.Sprint(r.tag))})
+	}
+	return nil
+}
+
+// tagged tells whether zebra has the route with that tag.
+func tagged(o frr.Origin, tag uint32) bool {
+	for _, t := range o.Tags {
+		if t == tag {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,170 @@
+package vyos
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"vouch/routers"
+)
+
+// The exit statuses of our script that are not vbash's own; those below are said by anything.
+const (
+	exitNotMounted = 90
+	exitForeign    = 91
+)
+
+// script makes the changes by a script of vbash. There every command says that it went well, so its words count,
+// and what VyOS has afterwards.
+func (t *transaction) script(ctx context.Context, group uint32) error {
+	s := &session{system: t.system, group: group, step: t.options.Step, env: t.system.environment()}
+	until := time.Now().Add(t.options.LockWait)
+	for {
+		if err := t.free(ctx, until); err != nil {
+			return err
+		}
+		if err := broken(ctx); err != nil {
+			return err
+		}
+		out, err := t.runScript(s)
+		if err != nil {
+			return err
+		}
+		switch {
+		case out.verdict != busy:
+			return routers.Join(t.readBack(ctx, out), t.save(s, out))
+		case time.Now().After(until):
+			return t.locked()
+		}
+		if err := pause(ctx, lockMin); err != nil {
+			return routers.Join(t.locked(), err)
+		}
+	}
+}
+
+// runScript runs the script once, and sees to it that its session ends with it.
+func (t *transaction) runScript(s *session) (outcome, error) {
+	spec := s.spec(s.path(vbash), "-s")
+	spec.Stdin = scriptText(s.system, t.ops, t.scope.lines(t.options.Degraded.Tag))
+	t.commits(true)
+	pid, out, err := s.lastingPID(spec)
+	t.commits(false)
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := t.tidy(s, strconv.Itoa(pid)); err != nil {
+		return outcome{}, err
+	}
+	switch out.Code {
+	case exitNotMounted:
+		return outcome{failed, "nothing was committed, as the session is not mounted (unionfs-fuse does not run?): a commit would erase the configuration"}, nil
+	case exitForeign:
+		return outcome{failed, "nothing was committed, as the session would change what is not ours: " + reason(text(out))}, nil
+	}
+	return classifyScript(out), nil
+}
+
+// tidy ends what is left of the script's session, which goes by its process.
+func (t *transaction) tidy(s *session, id string) error {
+	if _, err := os.Lstat(s.path(sessionsDir, sessionDirs[0]+id)); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	left, err := newSession(context.Background(), s.system, id, s.group, s.step)
+	if err != nil {
+		return err
+	}
+	return left.close()
+}
+
+// scriptText writes the script. Vbash takes its verbs for its own only where a line begins with one, so none stands
+// anywhere else; and exit, which is one of them, ends no script.
+func scriptText(s system, ops []op, allowed []string) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	api := shellQuote(s.path(cliShellAPI))
+	line("source %s", shellQuote(s.path("opt/vyatta/etc/functions/script-template")))
+	line("vouch_end () { %s teardownSession; builtin exit \"$1\"; }", api)
+	line("vouch_mounted () { grep -qF \" $VYATTA_TEMP_CONFIG_DIR fuse\" %s || vouch_end %d; }", shellQuote(s.path(mountsFile)), exitNotMounted)
+	line("vouch_mounted")
+	for _, o := range ops {
+		line("%s", o.line())
+	}
+	line("vouch_diff=$(%s --show-cfg1 @ACTIVE --show-cfg2 @WORKING --show-commands showConfig) || vouch_end %d", api, exitForeign)
+	line("vouch_diff=${vouch_diff//\\'/}")
+	line("vouch_other=$(printf '%%s\\n' \"$vouch_diff\" | grep -vxF -e ''%s)", allowedWords(allowed))
+	line("[ -z \"$vouch_other\" ] || { printf '%%s\\n' \"$vouch_other\"; vouch_end %d; }", exitForeign)
+	line("vouch_mounted")
+	line("commit")
+	line("vouch_end 0")
+	return b.String()
+}
+
+func allowedWords(lines []string) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(" -e " + shellQuote(l))
+	}
+	return b.String()
+}
+
+func shellQuote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// lines gives all lines of a scope, without quotes. A tag that is deleted may be named with its value.
+func (s scope) lines(tag uint32) []string {
+	all := slices.Sorted(maps.Keys(s))
+	for _, l := range all {
+		if strings.HasPrefix(l, "delete ") && strings.HasSuffix(l, " blackhole tag") {
+			all = append(all, fmt.Sprintf("%s %d", l, tag))
+		}
+	}
+	return all
+}
+
+// readBack wants VyOS's configuration to have what the script was to make. Where VyOS refused something, that is told
+// of what is not there; every other failure counts also when all is.
+func (t *transaction) readBack(ctx context.Context, out outcome) error {
+	ps := make([]netip.Prefix, len(t.ops))
+	for i, o := range t.ops {
+		ps[i] = o.prefix
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTime)
+	defer cancel()
+	a, err := t.system.readActive(ctx, ps, func(netip.Prefix) bool { return true })
+	if err != nil {
+		return routers.Join(out.err("vbash"), err)
+	}
+	said := cmp.Or(out.reason, "vbash said nothing of that")
+	var missing []error
+	for _, o := range t.ops {
+		if !o.made(a.nodes[o.prefix]) {
+			missing = append(missing, &routers.PrefixError{Prefix: o.prefix, Err: routers.Errorf(out.class(), "%s: `%s` has not come into VyOS's configuration: %s", o.prefix, o.line(), said)})
+		}
+	}
+	if len(missing) == 0 {
+		return out.err("vbash")
+	}
+	return routers.Join(missing...)
+}
+
+// made tells whether the running configuration is what an op makes of it.
+func (o op) made(n node) bool {
+	switch {
+	case o.remove && len(o.path) == 4:
+		return !n.there
+	case o.remove:
+		return n.tag == 0
+	case o.path[len(o.path)-2] == "tag":
+		return strconv.FormatUint(uint64(n.tag), 10) == o.path[len(o.path)-1]
+	case o.path[len(o.path)-2] == "distance":
+		return strconv.Itoa(n.distance) == o.path[len(o.path)-1]
+	}
+	return n.blackhole
+}

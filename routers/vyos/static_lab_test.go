@@ -1,0 +1,53 @@
+package vyos
+
+import (
+	"testing"
+
+	"vouch/routers"
+	"vouch/routers/vyos/vyostest"
+)
+
+var styles = []string{vyostest.Incremental, vyostest.RerenderStatic, vyostest.RerenderLate}
+
+func TestStaticLife(t *testing.T) {
+	for _, via := range []string{ViaConfig, ViaVbash} {
+		for _, style := range styles {
+			t.Run(via+" "+style, func(t *testing.T) {
+				b := open(t, vyostest.Options{Style: style, Null0: style == vyostest.Incremental})
+				r := b.router(Options{Method: MethodStatic, Via: via})
+				b.becomes(r, routers.Absent, false, both...)
+				for _, to := range []struct {
+					want     routers.Want
+					stage    routers.Stage
+					degraded bool
+					commits  int
+				}{
+					{routers.Announced, routers.Advertised, false, 1}, {routers.Announced, routers.Advertised, false, 0},
+					{routers.Degraded, routers.Advertised, true, 1}, {routers.Degraded, routers.Advertised, true, 0},
+					{routers.Announced, routers.Advertised, false, 1}, {routers.Withdrawn, routers.Absent, false, 1},
+					{routers.Withdrawn, routers.Absent, false, 0},
+					{routers.Degraded, routers.Advertised, true, 1}, {routers.Withdrawn, routers.Absent, false, 1},
+				} {
+					before := len(b.system.CallsOf("my_commit"))
+					sessions := len(b.system.CallsOf("setupSession"))
+					b.must(b.apply(r, to.want, both...))
+					b.becomes(r, to.stage, to.degraded, both...)
+					if got := len(b.system.CallsOf("my_commit")) - before; got != to.commits {
+						t.Errorf("%s: %d commits, want %d", to.want, got, to.commits)
+					}
+					if got := len(b.system.CallsOf("setupSession")) - sessions; got != to.commits {
+						t.Errorf("%s: %d sessions, want %d", to.want, got, to.commits)
+					}
+					b.clean()
+				}
+				for _, c := range b.system.Calls() {
+					if c.Verb() == "my_commit" || c.Verb() == "my_set" {
+						if c.GID != vyostest.Group || c.Umask != 0o002 {
+							t.Errorf("%s ran with group %d and umask %o", c.Verb(), c.GID, c.Umask)
+						}
+					}
+				}
+			})
+		}
+	}
+}

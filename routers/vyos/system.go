@@ -1,0 +1,209 @@
+package vyos
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"vouch/routers"
+	"vouch/routers/command"
+)
+
+// Where things are below the root.
+const (
+	cliShellAPI = "usr/bin/cli-shell-api"
+	vbash       = "bin/vbash"
+	sbin        = "opt/vyatta/sbin"
+	lockFile    = "opt/vyatta/config/.lock"
+	sessionsDir = "opt/vyatta/config/tmp"
+	activeDir   = "opt/vyatta/config/active"
+	bootMarker  = "tmp/vyos-config-status"
+	mountsFile  = "proc/self/mounts"
+	// confirmTimer is the unit that `commit-confirm` starts with systemd-run, while it is pending (VyOS 1.4, 1.5);
+	// with 1.3 it is a shutdown that is planned.
+	confirmTimer = "run/systemd/transient/commit-confirm.timer"
+	shutdownPlan = "run/systemd/shutdown/scheduled"
+	savedConfig  = "config/config.boot"
+)
+
+// groupName is the group of those who may configure.
+const groupName = "vyattacfg"
+
+// queryTime bounds one question to VyOS.
+const queryTime = 10 * time.Second
+
+// A system is one VyOS, by the directory that is its root.
+type system struct{ root string }
+
+func (s system) path(parts ...string) string {
+	return filepath.Join(append([]string{s.root}, parts...)...)
+}
+
+// api asks VyOS without a session.
+func (s system) api(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	out, err := command.Run(ctx, command.Spec{Path: s.path(cliShellAPI), Args: args, Env: s.environment(), MaxOutput: 4 << 20})
+	what := "cli-shell-api " + strings.Join(args[:min(2, len(args))], " ")
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s is not there: is this VyOS?", s.path(cliShellAPI))
+	case err != nil:
+		return "", routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s: %w", what, err)
+	case out.Truncated:
+		return "", routers.Errorf(routers.ErrUnavailable, "%s: too long an answer", what)
+	case out.Code != 0:
+		return "", routers.Errorf(routers.ErrUnavailable, "%s: exit status %d: %s", what, out.Code, reason(text(out)))
+	}
+	return string(out.Stdout), nil
+}
+
+// environment is what the templates of VyOS refer to; vyos-1x configsession.py.
+func (s system) environment() []string {
+	libexec := s.path("usr/libexec/vyos")
+	env := []string{
+		"vyatta_sbindir=" + s.path(sbin), "vyatta_sysconfdir=" + s.path("opt/vyatta/etc"),
+		"vyatta_cfg_templates=" + s.path("opt/vyatta/share/vyatta-cfg/templates"),
+		"vyos_libexec_dir=" + libexec, "vyos_conf_scripts_dir=" + libexec + "/conf_mode", "vyos_op_scripts_dir=" + libexec + "/op_mode",
+		"vyos_validators_dir=" + libexec + "/validators", "vyos_completion_dir=" + libexec + "/completion",
+		"vyos_bin_dir=" + s.path("usr/bin"), "vyos_sbin_dir=" + s.path("usr/sbin"),
+		"COMMIT_VIA=vouch", "COMMIT_COMMENT=vouch",
+	}
+	if shim := s.shim(); shim != "" {
+		env = append(env, "vyshim="+shim)
+	}
+	return env
+}
+
+// shim is the program that hands scripts to vyos-configd, where that is in use.
+func (s system) shim() string {
+	text, _ := os.ReadFile(s.path("etc/default/vyos-configd-env"))
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "export ")
+		if v, ok := strings.CutPrefix(line, "vyshim="); ok {
+			return strings.Trim(v, `"'`)
+		}
+	}
+	return ""
+}
+
+// ready says why nothing may be committed now: each of these was seen to lose a configuration, or to lock its
+// operators out.
+func (s system) ready() (group uint32, err error) {
+	if _, err := os.Stat(s.path(bootMarker)); err != nil {
+		return 0, routers.Errorf(routers.ErrUnavailable, "VyOS has not finished its boot, or this process has a /tmp of its own (PrivateTmp=): there is no %s", s.path(bootMarker))
+	}
+	if info, err := os.Stat(s.path("dev/fuse")); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return 0, routers.Errorf(routers.ErrRefused, "%s is not a device that can be used, and without it a commit erases the configuration: the unit must not have PrivateDevices= or DevicePolicy=", s.path("dev/fuse"))
+	}
+	group, err = s.group()
+	if err != nil {
+		return 0, err
+	}
+	if os.Geteuid() != 0 && os.Getegid() != int(group) {
+		return 0, routers.Errorf(routers.ErrRefused, "this process is neither root nor of group %s, and could not configure VyOS: run it as root", groupName)
+	}
+	return group, nil
+}
+
+// group is the number of vyattacfg.
+func (s system) group() (uint32, error) {
+	f, err := os.Open(s.path("etc/group"))
+	if err != nil {
+		return 0, routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%w", err)
+	}
+	defer f.Close()
+	for scan := bufio.NewScanner(f); scan.Scan(); {
+		words := strings.Split(scan.Text(), ":")
+		if len(words) >= 3 && words[0] == groupName {
+			id, err := strconv.ParseUint(words[2], 10, 32)
+			if err == nil {
+				return uint32(id), nil
+			}
+		}
+	}
+	return 0, routers.Errorf(routers.ErrRefused, "there is no group %s, without which everybody else would be locked out: is this VyOS?", groupName)
+}
+
+// unsettled says why what is committed now may be undone without a word; empty: nothing is known that would.
+func (s system) unsettled() string {
+	if _, err := os.Lstat(s.path(confirmTimer)); err == nil {
+		return "a commit-confirm is pending, which takes it back with everything else unless it is confirmed: run confirm"
+	}
+	if _, err := os.Lstat(s.path(shutdownPlan)); err == nil {
+		return "a reboot is planned (commit-confirm, or shutdown): run confirm, or shutdown -c"
+	}
+	return ""
+}
+
+// mounted tells whether the union of a session is mounted at dir.
+func (s system) mounted(dir string) (bool, error) {
+	text, err := os.ReadFile(s.path(mountsFile))
+	if err != nil {
+		return false, routers.Errorf(errors.Join(routers.ErrUnavailable, err), "whether a session is mounted cannot be read: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) >= 3 && words[1] == dir && strings.HasPrefix(words[2], "fuse") {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// holder gives the process that holds the lock of all commits, 0 for nobody. Nothing is changed by asking.
+func (s system) holder() (pid int, err error) {
+	f, err := os.Open(s.path(lockFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%w", err)
+	}
+	defer f.Close()
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock); err != nil {
+		return 0, routers.Errorf(routers.ErrUnavailable, "%s: %w", s.path(lockFile), err)
+	}
+	if lock.Type == unix.F_UNLCK {
+		return 0, nil
+	}
+	return int(lock.Pid), nil
+}
+
+// release is VyOS's version, such as "1.4.3", empty when it cannot be told.
+func (s system) release() string {
+	text, err := os.ReadFile(s.path("usr/share/vyos/version.json"))
+	if err == nil {
+		var v struct {
+			Version string `json:"version"`
+		}
+		if json.Unmarshal(text, &v) == nil && v.Version != "" {
+			return v.Version
+		}
+	}
+	text, _ = os.ReadFile(s.path("opt/vyatta/etc/version")) // 1.2: "Version: VyOS 1.2.9"
+	for line := range strings.Lines(string(text)) {
+		if v, ok := strings.CutPrefix(line, "Version:"); ok {
+			return strings.TrimPrefix(strings.TrimSpace(v), "VyOS ")
+		}
+	}
+	return ""
+}
+
+// nameOf is what a process is, such as "my_commit, pid 123".
+func nameOf(pid int) string {
+	comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return fmt.Sprintf("%s, pid %d", cmp.Or(strings.TrimSpace(string(comm)), "a process"), pid)
+}

@@ -1,0 +1,257 @@
+package vyos
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"vouch/routers"
+)
+
+// A transaction is one session with one commit.
+type transaction struct {
+	options Options
+	system  system
+	ops     []op
+	scope   scope
+	commits func(bool) // called with true when a commit begins, which nothing breaks off, and false when it has ended
+}
+
+// run makes the changes. Until the commit begins it ends with ctx; then nothing ends it. The error is of a class of
+// package routers, and holds a routers.PrefixError for each prefix that VyOS refused alone: the others were made.
+func (t *transaction) run(ctx context.Context) error {
+	group, err := t.system.ready()
+	if err != nil {
+		return err
+	}
+	if t.options.Via == ViaVbash {
+		return t.script(ctx, group)
+	}
+	s, err := newSession(ctx, t.system, sessionID, group, t.options.Step)
+	if err != nil {
+		return err
+	}
+	if err = s.open(ctx); err == nil {
+		err = t.inside(ctx, s)
+	} else if errors.Is(err, routers.ErrBusy) { // what is there is in use
+		return err
+	}
+	if s.left() {
+		err = routers.Join(err, s.close())
+	}
+	return err
+}
+
+// inside does what there is to do between the opening of a session and its end.
+func (t *transaction) inside(ctx context.Context, s *session) error {
+	made, refused, err := t.edit(ctx, s)
+	if err == nil && made {
+		err = t.commit(ctx, s)
+	}
+	if err != nil { // what is left pending would go into the next commit of the session
+		_, derr := s.run(context.Background(), s.program("my_discard"))
+		err = routers.Join(err, derr)
+	}
+	return routers.Join(append(refused, err)...)
+}
+
+// edit puts the ops into the session, and tells whether any could be. One that VyOS refuses for what it is does not
+// keep back those of other prefixes.
+func (t *transaction) edit(ctx context.Context, s *session) (made bool, refused []error, err error) {
+	var without []netip.Prefix
+	for _, o := range t.ops {
+		if slices.Contains(without, o.prefix) {
+			continue
+		}
+		out, err := t.put(ctx, s, o)
+		switch {
+		case err != nil:
+			return false, refused, err
+		case out.verdict == refusal:
+			without = append(without, o.prefix)
+			refused = append(refused, &routers.PrefixError{Prefix: o.prefix, Err: routers.Errorf(routers.ErrRefused, "%s: VyOS refuses `%s`: %s", o.prefix, o.line(), out.reason)})
+		default:
+			made = true
+		}
+	}
+	return made, refused, nil
+}
+
+// attempts is how often a set or delete is tried that fails without a word, as it may beside another's commit.
+const attempts = 4
+
+// put puts one op into the session.
+func (t *transaction) put(ctx context.Context, s *session, o op) (outcome, error) {
+	program := "my_set"
+	if o.remove {
+		program = "my_delete"
+	}
+	for range attempts {
+		got, err := s.run(ctx, s.program(program), o.path...)
+		if err != nil {
+			return outcome{}, err
+		}
+		out := classify(got)
+		switch out.verdict {
+		case done, unchanged, refusal:
+			return out, nil
+		case retry:
+		default:
+			return out, out.err(o.line())
+		}
+		if err := t.free(ctx, time.Now().Add(t.options.LockWait)); err != nil {
+			return outcome{}, err
+		}
+		if err := pause(ctx, lockMin); err != nil {
+			return outcome{}, err
+		}
+	}
+	return outcome{}, routers.Errorf(routers.ErrUnavailable, "`%s` fails without a reason: is %s writable for group %s?", o.line(), s.path(activeDir), groupName)
+}
+
+// commit commits what the session holds when that is only what it is to hold, and looks again before each attempt:
+// another's commit may have changed the rest meanwhile, or the mount be lost.
+func (t *transaction) commit(ctx context.Context, s *session) error {
+	until := time.Now().Add(t.options.LockWait)
+	for {
+		if err := t.free(ctx, until); err != nil {
+			return err
+		}
+		if changed, err := s.changed(ctx); err != nil || !changed {
+			return err
+		}
+		diff, err := s.diff(ctx)
+		if err == nil {
+			err = t.scope.check(diff)
+		}
+		if err == nil {
+			err = s.whole()
+		}
+		if err != nil {
+			return err
+		}
+		if err := broken(ctx); err != nil {
+			return err
+		}
+		t.commits(true)
+		got, err := s.lasting(s.spec(s.program("my_commit")))
+		t.commits(false)
+		if err != nil {
+			return err
+		}
+		out := classify(got)
+		if out.verdict != busy {
+			return routers.Join(out.err("commit"), t.save(s, out))
+		}
+		if time.Now().After(until) {
+			return t.locked()
+		}
+		if err := pause(ctx, lockMin); err != nil {
+			return routers.Join(t.locked(), err)
+		}
+	}
+}
+
+// save saves the whole configuration after a commit that changed something, where that is asked for. VyOS writes an
+// empty one when it takes the boot for unfinished.
+func (t *transaction) save(s *session, out outcome) error {
+	if !t.options.Save || out.verdict != done {
+		return nil
+	}
+	if _, err := s.ready(); err != nil {
+		return err
+	}
+	for _, program := range []string{s.path("usr/libexec/vyos/vyos-save-config.py"), s.path(sbin, "vyatta-save-config.pl")} {
+		if _, err := os.Stat(program); err != nil {
+			continue
+		}
+		got, err := s.lasting(s.spec(program))
+		if err == nil && got.Code != 0 {
+			err = routers.Errorf(routers.ErrUnavailable, "committed, but not saved: %s: exit status %d: %s", filepath.Base(program), got.Code, reason(text(got)))
+		}
+		return err
+	}
+	return routers.Errorf(routers.ErrUnavailable, "committed, but not saved: VyOS has no program for it")
+}
+
+// How long is waited between two looks at a lock that others hold; a quarter more or less.
+const (
+	lockMin = 250 * time.Millisecond
+	lockMax = 2 * time.Second
+)
+
+// free waits until nobody holds the lock of all commits.
+func (t *transaction) free(ctx context.Context, until time.Time) error {
+	for wait := lockMin; ; wait = min(2*wait, lockMax) {
+		pid, err := t.system.holder()
+		if err != nil || pid == 0 {
+			return err
+		}
+		if time.Now().After(until) {
+			return t.locked()
+		}
+		if err := pause(ctx, wait*3/4+rand.N(wait/2)); err != nil {
+			return routers.Join(t.locked(), err)
+		}
+	}
+}
+
+// locked names who holds the lock.
+func (t *transaction) locked() error {
+	who := "which was free again by now"
+	if pid, err := t.system.holder(); err == nil && pid != 0 {
+		who = nameOf(pid)
+	}
+	return routers.Errorf(routers.ErrBusy, "nothing was committed, as another commit has VyOS's lock %s (%s)", t.system.path(lockFile), who)
+}
+
+// pause waits so long, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return broken(ctx)
+	}
+}
+
+// broken tells of a ctx that has ended.
+func broken(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return routers.Errorf(errors.Join(routers.ErrBusy, ctx.Err()), "broken off before the commit")
+}
+
+// err is the error of what is neither done nor so already.
+func (o outcome) err(what string) error {
+	why := cmp.Or(o.reason, "VyOS gives no reason")
+	switch o.verdict {
+	case done, unchanged:
+		return nil
+	case denied:
+		why += ": run vouch as root"
+	case busy:
+		why = "another commit has the lock"
+	}
+	return routers.Errorf(o.class(), "%s: %s", what, why)
+}
+
+// class is that of its error.
+func (o outcome) class() error {
+	switch o.verdict {
+	case refusal, denied:
+		return routers.ErrRefused
+	case busy:
+		return routers.ErrBusy
+	}
+	return routers.ErrUnavailable
+}

@@ -1,0 +1,176 @@
+package vyostest_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"vouch/routers/vyos/vyostest"
+)
+
+// What a commit answers and what has become of VyOS and FRR, by fault.
+func TestCommitFaults(t *testing.T) {
+	r := standin(t, vyostest.Options{Delay: 20 * time.Millisecond})
+	for _, c := range []struct {
+		fault       string
+		code        int
+		active, frr bool
+	}{
+		{vyostest.CommitRefused, 1, false, false},
+		{vyostest.CommitRefusedSilent, 1, false, false},
+		{vyostest.CommitDeleteFailed, 1, false, false},
+		{vyostest.CommitInternal, 1, false, false},
+		{vyostest.CommitPartialOurs, 1, true, true},
+		{vyostest.CommitPartialOther, 1, false, false},
+		{vyostest.CommitNoFRR, 0, true, false},
+		{vyostest.CommitFRROnly, 1, false, true},
+		{vyostest.CommitDaemonDown, 1, false, false},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			sub := *r
+			sub.TB = t
+			t.Cleanup(func() {
+				sub.clean()
+				if sub.shows(route) {
+					r.system.Lose(route)
+				}
+			})
+			r.system.Fault(c.fault, 1)
+			env := sub.session("vouchfault")
+			sub.steps(env, ok("my_set "+black))
+			if got := sub.run(env, "/opt/vyatta/sbin/my_commit"); got.code != c.code {
+				t.Errorf("%+v", got)
+			}
+			if got := slices.Contains(r.system.Active(), black); got != c.active {
+				t.Errorf("active: %v", got)
+			}
+			sub.frrHas(route, c.frr)
+			sub.run(env, "/opt/vyatta/sbin/my_discard")
+		})
+	}
+}
+
+func TestLateCommit(t *testing.T) {
+	r := standin(t, vyostest.Options{})
+	r.system.Fault(vyostest.CommitLate, 1, "1s")
+	env := r.session("vouchlate")
+	r.steps(env, ok("my_set "+black), ok("my_commit"), ok("existsActive "+black))
+	r.frrHas(route, false)
+	r.await("FRR to follow", func() bool { return r.shows(route) })
+}
+
+// A commit that hangs keeps the lock, and dies with the system.
+func TestCommitHangs(t *testing.T) {
+	r := standin(t, vyostest.Options{})
+	r.system.Fault(vyostest.CommitHang, 1)
+	env := r.session("vouchhang")
+	r.steps(env, ok("my_set "+black))
+	done := make(chan result, 1)
+	go func() { done <- r.asWith(env, 0, vyostest.Group, nil, r.system.Path("/opt/vyatta/sbin/my_commit")) }()
+	r.await("the lock", r.system.Locked)
+	r.frrHas(route, false)
+	r.system.Close()
+	if got := <-done; got.code != 128+int(syscall.SIGKILL) {
+		t.Errorf("%+v", got)
+	}
+	if _, err := os.Stat(r.system.Root()); err == nil {
+		t.Error("the root is still there")
+	}
+}
+
+func TestLockHeld(t *testing.T) {
+	r := standin(t, vyostest.Options{})
+	release := r.system.HoldLock()
+	if !r.system.Locked() {
+		t.Error("not locked")
+	}
+	release()
+	if r.system.Locked() {
+		t.Error("locked after the release")
+	}
+	r.system.Fault(vyostest.LockHeld, 1, "300ms")
+	r.await("the lock to be free", func() bool { return !r.system.Locked() })
+}
+
+func TestSessionFaults(t *testing.T) {
+	r := standin(t, vyostest.Options{})
+	s := r.system
+	s.Fault(vyostest.TeardownFails, 1)
+	env := r.session("one")
+	r.steps(env, no("teardownSession"), ok("inSession"))
+	s.Fault(vyostest.TeardownLeaves, 1)
+	if got := r.api(env, "teardownSession"); got.code != 0 || !strings.HasPrefix(got.err, "fusermount: failed to unmount ") {
+		t.Errorf("%+v", got)
+	}
+	if got := s.Mounted(); !slices.Equal(got, []string{"one"}) {
+		t.Errorf("mounted %v", got)
+	}
+	s.Fault(vyostest.SessionStolen, 1, "sessionChanged")
+	r.steps(env, ok("my_set "+black), ok("sessionChanged"), says("my_commit", 139))
+	if got := s.Sessions(); len(got) > 0 {
+		t.Errorf("sessions %v", got)
+	}
+	s.Left("two", "set "+black)
+	r.steps(s.Session("two"), ok("sessionChanged"))
+	s.Fault(vyostest.SetRejected, 1, "203.0.113.1/32")
+	r.steps(s.Session("two"), says("my_set protocols static route "+q4+" blackhole", 1, "Error: 203.0.113.1/32 is not valid",
+		"Invalid value", "Value validation failed", "Set failed"))
+}
+
+func TestNoise(t *testing.T) {
+	r := standin(t, vyostest.Options{})
+	env := r.session("vouchnoise")
+	for kind, want := range map[string]string{"sudo": "sudo: unable", "binary": "\xff\xfe", "big": "xxxx", "failed": "Warning: the last Commit failed"} {
+		r.system.Fault(vyostest.Noisy, 1, "my_set", kind)
+		r.steps(env, no("exists "+black)) // it speaks with nobody else's voice
+		got := r.run(env, "/opt/vyatta/sbin/my_set", strings.Fields(black)...)
+		if got.code != 0 || !strings.HasPrefix(got.out, want) || kind == "big" && len(got.out) < 1<<20-1 {
+			t.Errorf("%s: %d, %d bytes", kind, got.code, len(got.out))
+		}
+		r.steps(env, says("my_discard", 0, "Changes have been discarded"))
+	}
+}
+
+// A fault happens as often as it was told to.
+func TestFaultTimes(t *testing.T) {
+	r := standin(t, vyostest.Options{})
+	env := r.session("vouchtimes")
+	failed := says("my_set "+black, 1, "Set failed")
+	r.system.Fault(vyostest.SetFailed, 2)
+	r.steps(env, failed, failed, ok("my_set "+black))
+	r.system.Fault(vyostest.SetFailed, -1, "my_delete")
+	deleted := "my_delete protocols static route " + p4
+	r.steps(env, says(deleted, 1, "Set failed"), says(deleted, 1, "Set failed"), ok("my_set protocols static route "+q4+" blackhole"))
+	r.system.Fault(vyostest.SetFailed, 0)
+	r.steps(env, ok(deleted))
+}
+
+// While a commit writes it the running configuration may be seen empty.
+func TestActiveEmpty(t *testing.T) {
+	r := standin(t, vyostest.Options{})
+	r.system.Fault(vyostest.ActiveEmpty, 1, "500ms")
+	env := r.session("vouchempty")
+	r.steps(env, ok("my_set "+black))
+	done := make(chan result, 1)
+	go func() { done <- r.asWith(env, 0, vyostest.Group, nil, r.system.Path("/opt/vyatta/sbin/my_commit")) }()
+	r.await("the configuration to be seen empty", func() bool { return len(r.system.Active()) == 0 })
+	if got := <-done; got.code != 0 || !slices.Contains(r.system.Active(), black) {
+		t.Errorf("%+v, %v", got, r.system.Active())
+	}
+}
+
+// Whoever calls may be killed at any step.
+func TestKillCaller(t *testing.T) {
+	r := standin(t, vyostest.Options{})
+	env := r.session("vouchcaller")
+	r.system.Fault(vyostest.KillCaller, 1)
+	r.steps(env, ok("my_set "+black))
+	got := r.asWith(env, 0, vyostest.Group, nil, "/bin/sh", "-c", quote([]string{r.system.Path("/opt/vyatta/sbin/my_commit")})+"; echo not reached")
+	if got.code != 128+int(syscall.SIGKILL) || got.out != "" {
+		t.Errorf("%+v", got)
+	}
+	r.await("the commit to go on by itself", func() bool { return slices.Contains(r.system.Active(), black) && r.shows(route) })
+}
