@@ -10,6 +10,7 @@ import (
 	"vouch/routers/frr"
 	"vouch/routers/kernel"
 	"vouch/routers/program"
+	"vouch/routers/vyos"
 )
 
 // drivers lists what can be driven, by the name in [router] daemon.
@@ -18,6 +19,7 @@ var drivers = map[string]func(config.Router) routers.Router{
 	"bird":    func(c config.Router) routers.Router { return bird.New(birdOptions(c)) },
 	"frr":     func(c config.Router) routers.Router { return frr.New(frrOptions(c)) },
 	"kernel":  func(c config.Router) routers.Router { return kernel.New(c.Interface) },
+	"vyos":    func(c config.Router) routers.Router { return vyos.New(vyosOptions(c)) },
 	"program": func(c config.Router) routers.Router { return program.New(programOptions(c)) },
 }
 
@@ -54,6 +56,11 @@ func birdOptions(c config.Router) bird.Options {
 		Style: c.Style, Include: c.Include, Include6: c.Include6, Symbol: c.Symbol, Symbol6: c.Symbol6,
 		Peers: c.Peers, MinPeers: c.MinPeers, Timeout: c.Timeout,
 		Degraded: bird.Degraded{Symbol: d.Symbol, Symbol6: d.Symbol6, Community: d.Community, MED: d.MED, Prepend: d.Prepend, Metric2: d.Metric2}}
+}
+
+func vyosOptions(c config.Router) vyos.Options {
+	return vyos.Options{Method: c.Method, Via: c.Via, SocketDir: c.SocketDir, Protocol: c.Protocol, MinPeers: c.MinPeers,
+		Distance: c.Distance, Save: c.Save, Timeout: c.Timeout, Degraded: vyos.Degraded{Tag: c.Degraded.Tag, Metric: c.Degraded.Metric}}
 }
 
 func programOptions(c config.Router) program.Options {

@@ -48,7 +48,7 @@ func TestMethodLimitsTheChoice(t *testing.T) {
 // Whatever can be written in [router] reaches a driver, but for what the reconciler goes by.
 func TestEveryKeyReachesADriver(t *testing.T) {
 	own := []string{"Daemon", "Deadline", "VerifyInterval", "RetryMin", "RetryMax"}
-	given := func(c config.Router) []any { return []any{detectOptions(c), programOptions(c)} }
+	given := func(c config.Router) []any { return []any{detectOptions(c), programOptions(c), vyosOptions(c)} }
 	none := given(config.Router{})
 	walk(reflect.TypeFor[config.Router](), nil, func(path []int, name string) {
 		var c config.Router

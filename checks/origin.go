@@ -158,7 +158,7 @@ func (o Origin) Dial(ctx context.Context, network string, target netip.AddrPort)
 		end = start.Add(noDeadline)
 	}
 	d.Deadline = end
-	conn, err = d.DialContext(ctx, network, target.String())
+	conn, err = dial(ctx, d, network, target)
 	if err != nil {
 		return nil, nil, o.Failure(ctx, "no connection within "+Allowed(ctx, start), err)
 	}
@@ -168,6 +168,22 @@ func (o Origin) Dial(ctx context.Context, network string, target netip.AddrPort)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	return conn, func() { stop(); conn.Close() }, nil
+}
+
+// dial connects, but never a socket to itself: where nobody has a port of this node, the kernel may choose that
+// very one to send from, and what is sent comes back as if it were the answer. With TCP the net package sees
+// to it.
+func dial(ctx context.Context, d *net.Dialer, network string, target netip.AddrPort) (net.Conn, error) {
+	conn, err := d.DialContext(ctx, network, target.String())
+	if err != nil {
+		return nil, err
+	}
+	own, udp := conn.LocalAddr().(*net.UDPAddr)
+	if !udp || own.Port != int(target.Port()) || own.AddrPort().Addr().Unmap().WithZone("") != target.Addr().Unmap().WithZone("") {
+		return conn, nil
+	}
+	defer conn.Close() // not before, as the port is to be taken
+	return d.DialContext(ctx, network, target.String())
 }
 
 // Failure is NetFailure for an error of a dial from the origin: it tells of a source address that is not

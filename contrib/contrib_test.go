@@ -168,6 +168,9 @@ func encode(t *testing.T, data any) string {
 }
 
 func TestEverySnippetHasAValidVouchTOML(t *testing.T) {
+	for _, f := range files(t, "vyos/*.commands") {
+		t.Run(f, func(t *testing.T) { validate(t, strings.TrimSuffix(f, ".commands")+".toml") })
+	}
 	for _, pattern := range []string{"frr/*.conf", "bird/*.conf", "bird/bird1/*.conf"} {
 		for _, f := range files(t, pattern) {
 			file := strings.TrimSuffix(f, ".conf")
@@ -180,11 +183,11 @@ func TestEverySnippetHasAValidVouchTOML(t *testing.T) {
 }
 
 func TestEverySnippetIsInItsREADME(t *testing.T) {
-	for _, dir := range []string{"frr", "bird", "networkd", "netplan", "needrestart"} {
+	for _, dir := range []string{"frr", "bird", "vyos", "networkd", "netplan", "needrestart"} {
 		text := read(t, filepath.Join(dir, "README.md"))
 		for _, f := range files(t, filepath.Join(dir, "*")) {
 			name := filepath.Base(f)
-			if e := filepath.Ext(name); (e == ".conf" || e == ".network" || e == ".yaml") && !strings.Contains(text, "`"+name+"`") {
+			if e := filepath.Ext(name); (e == ".conf" || e == ".network" || e == ".yaml" || e == ".commands") && !strings.Contains(text, "`"+name+"`") {
 				t.Errorf("%s/README.md does not say what %s is for", dir, name)
 			}
 		}

@@ -162,6 +162,11 @@ func (c *check) Watch(ctx context.Context, wake func()) error {
 	return rtnl.WatchFor(ctx, rtnl.OnLinks|rtnl.OnAddresses, wake)
 }
 
+// Subscribe is Watch that does not wait.
+func (c *check) Subscribe(ctx context.Context, wake func(), over func(error)) {
+	rtnl.SubscribeFor(ctx, rtnl.OnLinks|rtnl.OnAddresses, wake, over)
+}
+
 // String is such as "address 10.0.1.2/30 on eth0".
 func (t target) String() string {
 	s := "address " + t.address.String()

@@ -2,7 +2,6 @@ package listener
 
 import (
 	"net/netip"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,7 +22,7 @@ const mostPorts = 1000
 
 // filter gives a classic BPF program that lets pass what has no peer, as a socket that listened, and one
 // of the ports. A connection that ends has a peer; one that was refused has lost its port, not the address.
-func filter(ports []uint16) []unix.SockFilter {
+func filter(ports map[uint16]int) []unix.SockFilter {
 	const load, equal = unix.BPF_LD | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
 	pass := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0xffff}
 	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0}
@@ -35,20 +34,10 @@ func filter(ports []uint16) []unix.SockFilter {
 		return append(program, pass)
 	}
 	program = append(program, unix.SockFilter{Code: load | unix.BPF_H, K: sportAt})
-	for _, p := range ports {
+	for p := range ports {
 		program = append(program, unix.SockFilter{Code: equal, K: uint32(p), Jf: 1}, pass)
 	}
 	return append(program, drop)
-}
-
-// portsOf gives each port once.
-func portsOf(targets []netip.AddrPort) []uint16 {
-	ports := make([]uint16, len(targets))
-	for i, t := range targets {
-		ports[i] = t.Port()
-	}
-	slices.Sort(ports)
-	return slices.Compact(ports)
 }
 
 // listened reads where the socket of a message listened; the address may be unspecified.

@@ -26,18 +26,34 @@ import (
 //
 // Watch blocks; wake is called from the same goroutine. It may be called concurrently.
 func Watch(ctx context.Context, target netip.AddrPort, wake func()) error {
-	target = netip.AddrPortFrom(target.Addr().Unmap().WithZone(""), target.Port())
-	here, err := local(ctx, target.Addr())
+	target, err := own(ctx, target)
 	if err != nil {
 		return err
-	}
-	if !here {
-		return fmt.Errorf("%s is not on this node: %w", target.Addr(), checks.ErrNoHints)
 	}
 	return watches.Watch(ctx, target, wake)
 }
 
+// Subscribe is Watch that does not wait: see checks.Subscriber.
+func Subscribe(ctx context.Context, target netip.AddrPort, wake func(), over func(error)) {
+	target, err := own(ctx, target)
+	if err != nil {
+		over(err)
+		return
+	}
+	watches.Subscribe(ctx, target, wake, over)
+}
+
 var watches = hub.Hub[netip.AddrPort]{Open: open}
+
+// own gives the target in the form of the kernel's messages. It is an error if it is not on this node.
+func own(ctx context.Context, target netip.AddrPort) (netip.AddrPort, error) {
+	target = netip.AddrPortFrom(target.Addr().Unmap().WithZone(""), target.Port())
+	here, err := local(ctx, target.Addr())
+	if err == nil && !here {
+		err = fmt.Errorf("%s is not on this node: %w", target.Addr(), checks.ErrNoHints)
+	}
+	return target, err
+}
 
 // local says whether this node takes in what is sent to an address.
 func local(ctx context.Context, a netip.Addr) (bool, error) {
@@ -54,3 +70,8 @@ type Watcher struct{ Target netip.AddrPort }
 
 // Watch is the function of that name.
 func (w Watcher) Watch(ctx context.Context, wake func()) error { return Watch(ctx, w.Target, wake) }
+
+// Subscribe is the function of that name.
+func (w Watcher) Subscribe(ctx context.Context, wake func(), over func(error)) {
+	Subscribe(ctx, w.Target, wake, over)
+}

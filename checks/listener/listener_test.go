@@ -327,14 +327,14 @@ type dialer struct {
 
 func (dialer) String() string { return "dialer" }
 
-func (d dialer) Watch(ctx context.Context, wake func()) error {
-	return d.Watcher.Watch(ctx, func() {
+func (d dialer) Subscribe(ctx context.Context, wake func(), over func(error)) {
+	d.Watcher.Subscribe(ctx, func() {
 		select {
 		case d.watching <- struct{}{}:
 		default:
 		}
 		wake()
-	})
+	}, over)
 }
 
 func (d dialer) Check(ctx context.Context) error {

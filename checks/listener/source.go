@@ -28,17 +28,18 @@ type source struct {
 	raw  syscall.RawConn
 	buf  []byte
 
-	congested bool // messages were lost, and the queue was not read empty since
+	wanted    map[uint16]int // how many targets have a port
+	congested bool           // messages were lost, and the queue was not read empty since
 }
 
-// open opens it in the network namespace of the calling thread. Until Narrow it hears of nothing. The
+// open opens it in the network namespace of the calling thread. Until Add it hears of nothing. The
 // error is checks.ErrNoHints where the kernel has no such messages, or does not let this process have them.
 func open() (hub.Source[netip.AddrPort], error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	s := &source{file: os.NewFile(uintptr(fd), "sock_diag"), buf: make([]byte, 4096)}
+	s := &source{file: os.NewFile(uintptr(fd), "sock_diag"), buf: make([]byte, 4096), wanted: map[uint16]int{}}
 	if s.raw, err = s.file.SyscallConn(); err == nil {
 		err = s.join()
 	}
@@ -58,7 +59,7 @@ func unavailable(err error) error {
 }
 
 func (s *source) join() error {
-	if err := s.Narrow(nil); err != nil {
+	if err := s.narrow(); err != nil {
 		return err
 	}
 	return s.control(func(fd int) error {
@@ -80,10 +81,32 @@ func (s *source) control(do func(fd int) error) error {
 	return errors.Join(err, failed)
 }
 
-// Narrow has the kernel drop what no target is concerned by. The kernel puts the new filter in the place
-// of the old one, so that nothing is missed in between.
-func (s *source) Narrow(targets []netip.AddrPort) error {
-	program := filter(portsOf(targets))
+// Add has the kernel let pass what concerns a target too.
+func (s *source) Add(target netip.AddrPort) error {
+	s.wanted[target.Port()]++
+	if s.wanted[target.Port()] > 1 {
+		return nil
+	}
+	err := s.narrow()
+	if err != nil {
+		delete(s.wanted, target.Port())
+	}
+	return err
+}
+
+// Remove has the kernel drop what no target is concerned by any more. If it does not, more is heard than is
+// wanted.
+func (s *source) Remove(target netip.AddrPort) {
+	if s.wanted[target.Port()]--; s.wanted[target.Port()] == 0 {
+		delete(s.wanted, target.Port())
+		_ = s.narrow()
+	}
+}
+
+// narrow has the kernel drop what has none of the ports. It puts the new filter in the place of the old one,
+// so that nothing is missed in between.
+func (s *source) narrow() error {
+	program := filter(s.wanted)
 	return s.control(func(fd int) error {
 		return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 	})

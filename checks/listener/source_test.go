@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -25,7 +27,7 @@ func TestLost(t *testing.T) {
 	}
 	s := opened.(*source)
 	target := netip.MustParseAddrPort("127.0.0.1:5300")
-	if err := s.Narrow([]netip.AddrPort{target}); err != nil {
+	if err := s.Add(target); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.control(func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1) }); err != nil {
@@ -73,17 +75,64 @@ func TestManyPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer opened.Close()
-	for _, n := range []int{1, mostPorts, mostPorts + 1, 1<<16 - 1} {
-		targets := make([]netip.AddrPort, n)
-		for i := range targets {
-			targets[i] = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(65535-i))
+	at := func(i int) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(65535-i)) }
+	last := at(0)
+	heard := func(ports int) {
+		t.Helper()
+		listen(t, last.String()).Close()
+		if gone, lost, err := opened.(*source).next(); err != nil || lost || !gone[last] {
+			t.Errorf("%d ports: %v, %t, %v", ports, gone, lost, err)
 		}
-		if err := opened.Narrow(targets); err != nil {
-			t.Fatalf("%d ports: %v", n, err)
+	}
+	counts := []int{1, mostPorts, mostPorts + 1, 1<<16 - 1}
+	added := 0
+	for _, n := range counts {
+		for ; added < n; added++ {
+			if err := opened.Add(at(added)); err != nil {
+				t.Fatalf("%d ports: %v", n, err)
+			}
 		}
-		listen(t, "127.0.0.1:65535").Close()
-		if gone, lost, err := opened.(*source).next(); err != nil || lost || !gone[targets[0]] {
-			t.Errorf("%d ports: %v, %t, %v", n, gone, lost, err)
+		heard(n)
+	}
+	for _, n := range slices.Backward(counts) {
+		for ; added > n; added-- {
+			opened.Remove(at(added - 1))
+		}
+		heard(n)
+	}
+}
+
+// TestPortsCount has a port heard of while anybody wants it, and nobody else's.
+func TestPortsCount(t *testing.T) {
+	node(t)
+	opened, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	one, other, marker := netip.MustParseAddrPort("127.0.0.1:5300"), netip.MustParseAddrPort("10.53.53.53:5300"), netip.MustParseAddrPort("127.0.0.1:5301")
+	for _, target := range []netip.AddrPort{one, other, marker} {
+		if err := opened.Add(target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		without netip.AddrPort
+		heard   bool
+	}{{other, true}, {one, false}} {
+		opened.Remove(c.without)
+		listen(t, one.String()).Close()
+		listen(t, marker.String()).Close()
+		gone := map[netip.AddrPort]bool{}
+		for !gone[marker] {
+			more, lost, err := opened.(*source).next()
+			if err != nil || lost {
+				t.Fatalf("%v, %t", err, lost)
+			}
+			maps.Copy(gone, more)
+		}
+		if gone[one] != c.heard {
+			t.Errorf("without %s: heard of %s: %t", c.without, one, gone[one])
 		}
 	}
 }

@@ -179,6 +179,11 @@ func (c *check) Watch(ctx context.Context, wake func()) error {
 	return rtnl.WatchFor(ctx, c.changes, wake)
 }
 
+// Subscribe is Watch that does not wait.
+func (c *check) Subscribe(ctx context.Context, wake func(), over func(error)) {
+	rtnl.SubscribeFor(ctx, c.changes, wake, over)
+}
+
 // String is such as "default route ipv4 table 254" or "route to 192.0.2.1 from 10.0.0.1, 198.51.100.0/24
 // table 254".
 func (c *check) String() string {

@@ -92,13 +92,13 @@ func TestUnitsAreUnderstood(t *testing.T) {
 	if err != nil || len(dropins) < 3 {
 		t.Fatalf("examples: %q, %v", dropins, err)
 	}
-	for _, unit := range []string{"../systemd/vouch.service", "../systemd/vouch-vyos.service"} {
+	for _, unit := range []string{"../systemd/vouch.service", "../../contrib/vyos/vouch.service"} {
 		for _, dropin := range append(dropins, "") {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "vouch.service")
 			text := read(t, unit)
 			// The programs need not be there, nor the manual.
-			text = strings.NewReplacer("/usr/bin/vouch", "/bin/true").Replace(text)
+			text = strings.NewReplacer("/usr/bin/vouch", "/bin/true", "/config/scripts/vouch/vouch", "/bin/true").Replace(text)
 			text = regexp.MustCompile(`(?m)^Documentation=.*\n`).ReplaceAllString(text, "")
 			write(t, path, text)
 			if dropin != "" {
@@ -115,7 +115,8 @@ func TestUnitsAreUnderstood(t *testing.T) {
 
 // A change in the one unit that the other has to follow.
 func TestUnitsAgree(t *testing.T) {
-	usual, vyos := read(t, "../systemd/vouch.service"), read(t, "../systemd/vouch-vyos.service")
+	usual, vyos := read(t, "../systemd/vouch.service"), read(t, "../../contrib/vyos/vouch.service")
+	vyos = strings.NewReplacer("/config/scripts/vouch/vouch", "/usr/bin/vouch", " --config /config/vouch.toml", "").Replace(vyos)
 	for _, key := range []string{"Type", "ExecStart", "ExecReload", "Restart", "RestartSec", "RestartPreventExitStatus", "StartLimitIntervalSec", "WatchdogSec", "KillMode",
 		"RuntimeDirectory", "RuntimeDirectoryPreserve", "StateDirectory"} {
 		line := regexp.MustCompile(`(?m)^` + key + `=.*$`)

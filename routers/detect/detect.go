@@ -19,6 +19,7 @@ type Options struct {
 	// FRR without a Protocol means whichever of its daemons run: ospfd or bgpd.
 	FRR  frr.Options
 	BIRD bird.Options
+	VyOS string   // what is there on VyOS only; default its commit program
 	Only []string // the daemons that may be chosen ("frr", "bird"); empty: any
 }
 

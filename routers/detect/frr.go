@@ -21,6 +21,9 @@ var frrRow = row{name: "frr", sockets: frrSockets, look: lookFRR, open: openFRR}
 // frrDaemons are the ones that are talked to, the most telling first. Only zebra is always there.
 var frrDaemons = []string{"zebra", "ospfd", "ospf6d", "bgpd", "staticd", "mgmtd"}
 
+// vyosProgram is there on VyOS only: it makes the commits of its configuration.
+const vyosProgram = "/opt/vyatta/sbin/my_commit"
+
 // zebraProgram is where Debian's and FRR's own packages put it.
 const zebraProgram = "/usr/lib/frr/zebra"
 
@@ -60,6 +63,9 @@ func lookFRR(ctx context.Context, o Options, heard listening) Found {
 		lookByVtysh(ctx, o, &f)
 	}
 	f.protocol = frrProtocol(o.FRR.Method, runs)
+	if _, err := os.Stat(cmp.Or(o.VyOS, vyosProgram)); err == nil {
+		f.Unclear = `this is VyOS, which takes back what is done to its FRR by others: set daemon = "vyos" in [router], or daemon = "frr" to drive it all the same`
+	}
 	return f
 }
 

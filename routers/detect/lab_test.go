@@ -346,3 +346,19 @@ func TestDenied(t *testing.T) {
 		}
 	}
 }
+
+// On VyOS the FRR that runs is not for others to drive, unless they say so.
+func TestVyOSIsTold(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, lab.FRRHost)
+	h.frr(lab.FRRHost, "bgpd")
+	h.options.VyOS = filepath.Join(h.node.Dir(), "my_commit")
+	if found, _ := h.look(); found.Unclear != "" {
+		t.Errorf("no VyOS: %q", found.Unclear)
+	}
+	must(t, os.WriteFile(h.options.VyOS, nil, 0o755))
+	found, _ := h.look()
+	if _, err := Choose([]Found{found}); err == nil || !strings.Contains(err.Error(), `set daemon = "vyos" in [router]`) {
+		t.Errorf("on VyOS: %+v, %v", found, err)
+	}
+}

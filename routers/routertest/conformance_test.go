@@ -37,6 +37,7 @@ func TestConformance(t *testing.T) {
 		for _, r := range lab.FRRs {
 			t.Run(r.String()+" ospf", func(t *testing.T) { t.Parallel(); table.play(t, frrOSPF(t, r)...) })
 			t.Run(r.String()+" bgp", func(t *testing.T) { t.Parallel(); table.play(t, frrBGP(t, r)...) })
+			t.Run(r.String()+" vyos bgp", func(t *testing.T) { t.Parallel(); table.play(t, vyosBGP(t, r)...) })
 		}
 		for _, r := range lab.BIRDs {
 			for _, way := range bgpWays(r) {

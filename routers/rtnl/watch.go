@@ -61,19 +61,27 @@ func WatchFor(ctx context.Context, concern Concern, wake func()) error {
 	return watches.Watch(ctx, concern, wake)
 }
 
+// SubscribeFor is WatchFor that does not block, and costs no goroutine. It calls wake from any goroutine, one
+// call at a time, and over once, after the last wake, with what WatchFor returns. Both may be called before
+// SubscribeFor returns. Neither may block, and wake may not subscribe.
+func SubscribeFor(ctx context.Context, concern Concern, wake func(), over func(error)) {
+	watches.Subscribe(ctx, concern, wake, over)
+}
+
 var watches = hub.Hub[Concern]{Open: func() (hub.Source[Concern], error) {
 	c, err := listen(watched)
 	if err != nil {
 		return nil, err
 	}
 	c.enlarge()
-	return &subscription{conn: c}, nil
+	return &subscription{conn: c, wants: map[Concern]int{}}, nil
 }}
 
 // A subscription is a socket that hears of all changes, and tells of the wanted ones.
 type subscription struct {
 	conn   *conn
-	wanted atomic.Uint32 // the Concern of anybody
+	wants  map[Concern]int // how many have it
+	wanted atomic.Uint32   // all Concerns of them
 }
 
 // Follow gives no hint for its own beginning: each who watches begins with one.
@@ -83,13 +91,26 @@ func (s *subscription) Follow(ctx context.Context, hint func(func(Concern) bool)
 	})
 }
 
-func (s *subscription) Narrow(wants []Concern) error {
+// Add does not fail.
+func (s *subscription) Add(want Concern) error {
+	s.wants[want]++
+	s.narrow()
+	return nil
+}
+
+func (s *subscription) Remove(want Concern) {
+	if s.wants[want]--; s.wants[want] == 0 {
+		delete(s.wants, want)
+	}
+	s.narrow()
+}
+
+func (s *subscription) narrow() {
 	var all Concern
-	for _, w := range wants {
+	for w := range s.wants {
 		all |= w
 	}
 	s.wanted.Store(uint32(all))
-	return nil
 }
 
 func (s *subscription) Close() { s.conn.close() }

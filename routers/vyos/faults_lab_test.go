@@ -317,7 +317,7 @@ var direct = []scene{
 		b.calls("my_commit", 0)
 	}},
 	{name: "one of two is refused", play: func(b *bench, r *Router) {
-		b.system.Fault(vyostest.SetRejected, -1, one.String())
+		b.system.Fault(vyostest.SetRejected, 1, one.String())
 		err := b.apply(r, routers.Announced, one, two)
 		b.wantError(err, routers.ErrRefused, one.String())
 		if about := routers.About(err, one); about == err {
@@ -359,6 +359,7 @@ var direct = []scene{
 			b.Errorf("%q", b.system.Active())
 		}
 		b.system.Lose(routeLine(one) + " 7")
+		b.becomes(r, routers.Configured, false, one)
 		b.announced(r, one)
 		b.withdrawn(r, one)
 	}},

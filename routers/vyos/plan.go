@@ -30,7 +30,7 @@ type plan struct {
 	ops     []op             // to be committed, withdraws first
 	add     []frr.Static     // VyOS's configuration has them, and FRR lost them: put there again, as no commit would
 	drop    []netip.Prefix   // FRR has them, and VyOS's configuration does not
-	changes []routers.Change // what is worked on, for the verification
+	changes []routers.Change // those that anything is done about
 	refused []error
 	scope   scope // of the ops
 }
@@ -47,6 +47,7 @@ func makePlan(cs []routers.Change, a active, origins map[netip.Prefix]frr.Origin
 	var p plan
 	for _, c := range withdrawsFirst(cs) {
 		n, o := a.nodes[c.Prefix], origins[c.Prefix]
+		before := p.size()
 		var err error
 		if c.Want == routers.Withdrawn {
 			err = p.withdraw(c, n, o)
@@ -55,12 +56,16 @@ func makePlan(cs []routers.Change, a active, origins map[netip.Prefix]frr.Origin
 		}
 		if err != nil {
 			p.refused = append(p.refused, &routers.PrefixError{Prefix: c.Prefix, Err: err})
-			continue
 		}
-		p.changes = append(p.changes, c)
+		if p.size() > before {
+			p.changes = append(p.changes, c)
+		}
 	}
 	return p
 }
+
+// size counts what is to be done.
+func (p *plan) size() int { return len(p.ops) + len(p.add) + len(p.drop) }
 
 // withdraw deletes the whole node: with its blackhole alone deleted VyOS 1.3 refuses it, and 1.4 keeps an empty
 // one.
@@ -90,6 +95,8 @@ func (p *plan) announce(c routers.Change, n node, o frr.Origin, r rules) error {
 			p.add = append(p.add, frr.Static{Prefix: c.Prefix, Tag: n.tag, Distance: n.distance})
 		}
 		return nil
+	case o.Unread != nil: // a commit beside an FRR that hangs hangs too, with the lock of all others
+		return routers.Errorf(routers.ErrUnavailable, "%s: not announced, as FRR does not answer: %w", c.Prefix, o.Unread)
 	case r.unsettled != "" && !n.blackhole:
 		return routers.Errorf(routers.ErrBusy, "%s: not announced for now: %s", c.Prefix, r.unsettled)
 	case n.blackhole && c.Want == routers.Announced:

@@ -82,6 +82,7 @@ func degradedForms(t *table, d Degraded) {
 	const least, most = 1, math.MaxUint32
 	within(t, "cost", d.Cost, bound[int]{1, maxCost, "100"})
 	within(t, "tag", d.Tag, bound[uint32]{least, most, "666"})
+	within(t, "metric", d.Metric, bound[uint32]{least, most, "1000"})
 	within(t, "med", d.MED, bound[uint32]{least, most, "100"})
 	within(t, "metric2", d.Metric2, bound[uint32]{least, maxMetric2, "10000"})
 	if t.has("route_map") {

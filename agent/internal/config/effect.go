@@ -30,6 +30,7 @@ var (
 	withSymbol   = []condition{when("method", methodProtocol, methodInclude)}
 	withOSPF     = []condition{when("protocol", protocolOSPF, "")}
 	withBGP      = []condition{when("protocol", protocolBGP, "")}
+	withStatic   = []condition{when("method", methodStatic)}
 	withCommands = []condition{when("via", "auto", "command")}
 )
 
@@ -63,6 +64,14 @@ var uses = useTable{
 	{"symbol6", daemonBIRD, withSymbol},
 	{"peers", daemonBIRD, nil},
 
+	{"method", daemonVyOS, nil},
+	{"protocol", daemonVyOS, nil},
+	{"socket_dir", daemonVyOS, nil},
+	{"min_peers", daemonVyOS, withBGP},
+	{"via", daemonVyOS, withStatic},
+	{"distance", daemonVyOS, withStatic},
+	{"save", daemonVyOS, withStatic},
+
 	{"up", daemonProgram, nil},
 	{"down", daemonProgram, nil},
 	{"degrade", daemonProgram, nil},
@@ -78,7 +87,9 @@ var (
 var degradedUses = useTable{
 	{"cost", daemonFRR, []condition{when("method", methodAddress), when("protocol", protocolOSPF, "")}},
 	{"route_map", daemonFRR, []condition{when("method", methodNetwork)}},
-	{"tag", daemonFRR, []condition{when("method", methodStatic)}},
+	{"tag", daemonFRR, withStatic},
+	{"tag", daemonVyOS, withStatic},
+	{"metric", daemonVyOS, []condition{when("method", methodKernel)}},
 	{"symbol", daemonBIRD, degradedSymbol},
 	{"symbol6", daemonBIRD, degradedSymbol},
 	{"community", daemonBIRD, degradedRoutes},

@@ -51,6 +51,7 @@ func TestExampleUncommentedIsValid(t *testing.T) {
 	variants := [][]string{
 		{`daemon = "auto"`}, {`method = "network"`, `protocol = "bgp"`}, {`method = "static"`}, {`method = "protocol"`}, {`method = "include"`},
 		{`daemon = "kernel"`}, {`daemon = "program"`},
+		{`daemon = "vyos"`, `method = "kernel"`, `protocol = "bgp"`}, {`daemon = "vyos"`, `method = "static"`, `via = "config"`},
 		{`method = "include"`, `style = "routes"`}, {`method = "include"`, `style = "list"`}, {`method = "include"`, `style = "function"`},
 	}
 	for _, v := range variants {
@@ -133,7 +134,7 @@ func TestExampleShowsDefaults(t *testing.T) {
 	others := regexp.MustCompile(`(?m)^#(node|group|admin_group|unknown_after|on_unknown|hold_down_max|source|device|interface|interfaces|greeting|send|expect|env|unknown` +
 		`|match|max_ttl|flags|nsid|serial_max_age|ca|cert|key|server_name|alpn|max_offset|max_age|contains` +
 		`|headers|body|expect_body|expect_headers|redirect_hosts` +
-		`|protocol|socket6?|peers|style|include6?|symbol6?|up|down|degrade|read|\[router\.degraded\]|cost|route_map|tag|community|med|prepend|metric2)( = |$).*$`)
+		`|protocol|socket6?|peers|style|include6?|symbol6?|up|down|degrade|read|\[router\.degraded\]|cost|route_map|tag|metric|distance|save|community|med|prepend|metric2)( = |$).*$`)
 	controlSocket := regexp.MustCompile(`(?m)^#(socket = "/run/vouch/)`)
 	loopback := regexp.MustCompile(`(?m)^#interface = "lo" +# method address.*$`)
 	text := controlSocket.ReplaceAllString(loopback.ReplaceAllString(string(Example()), `interface = "lo"`), "$1")

@@ -11,6 +11,7 @@ var methods = map[string][]string{
 	daemonAuto:   {methodAddress, methodNetwork, methodStatic, methodProtocol, methodInclude},
 	daemonFRR:    {methodAddress, methodNetwork, methodStatic},
 	daemonBIRD:   {methodAddress, methodProtocol, methodInclude},
+	daemonVyOS:   {methodKernel, methodStatic},
 	daemonKernel: {methodAddress},
 }
 
@@ -39,9 +40,12 @@ const otherDaemons = `leave it out for the one that is found; daemon = "program"
 func router(t *table) Router {
 	r := Router{Daemon: daemonAuto, Method: methodAddress}
 	t.fill(&r)
+	if r.Daemon == daemonVyOS {
+		setDefault(t, "method", &r.Method, methodKernel)
+	}
 	degraded := t.below("degraded")
 	t.unknown("")
-	t.oneOfElse("daemon", r.Daemon, otherDaemons, daemonAuto, daemonFRR, daemonBIRD, daemonKernel, daemonProgram)
+	t.oneOfElse("daemon", r.Daemon, otherDaemons, daemonAuto, daemonFRR, daemonBIRD, daemonVyOS, daemonKernel, daemonProgram)
 	routerTimes(t, &r)
 	if !t.good("daemon") {
 		return r
@@ -71,7 +75,7 @@ func routerMethod(t *table, r *Router) {
 	if !t.good("method") || slices.Contains(words, r.Method) {
 		return
 	}
-	for _, other := range []string{daemonFRR, daemonBIRD} {
+	for _, other := range []string{daemonFRR, daemonBIRD, daemonVyOS} {
 		if slices.Contains(methods[other], r.Method) {
 			t.refuse("method", fmt.Sprintf("must be %s with daemon %s", alternatives(words), r.Daemon),
 				fmt.Sprintf("leave it out, or use daemon = %q", other))
@@ -86,7 +90,7 @@ func frrProtocol(t *table, r *Router) {
 	switch {
 	case !uses.effective(*r, "protocol"):
 		return
-	case r.Method == methodNetwork, r.Method == methodStatic && r.Daemon == daemonFRR:
+	case r.Method == methodNetwork, r.Method == methodStatic && r.Daemon == daemonFRR, r.Daemon == daemonVyOS:
 		setDefault(t, "protocol", &r.Protocol, protocolBGP)
 	case r.Daemon == daemonFRR:
 		setDefault(t, "protocol", &r.Protocol, protocolOSPF)
@@ -101,12 +105,16 @@ func frrProtocol(t *table, r *Router) {
 
 // routerWords settles the words that other keys depend on.
 func routerWords(t *table, r *Router) {
+	vias := []string{"auto", viaSocket, "command"}
+	if r.Daemon == daemonVyOS {
+		vias = []string{viaConfig, "vbash"}
+	}
 	for _, w := range []struct {
 		key   string
 		value *string
 		words []string // the default first
 	}{
-		{"via", &r.Via, []string{"auto", viaSocket, "command"}},
+		{"via", &r.Via, vias},
 		{"style", &r.Style, []string{styleSwitch, styleRoutes, styleList, styleFunction}},
 		{"owner", &r.Owner, []string{daemonKernel, daemonFRR}},
 	} {
@@ -202,6 +210,7 @@ func routerPeers(t *table, r Router) {
 		}
 	}
 	within(t, "min_peers", r.MinPeers, bound[int]{1, most, "1"})
+	within(t, "distance", r.Distance, bound[int]{1, 255, "20"})
 	if n := len(r.Peers); t.has("min_peers") && t.good("peers", "min_peers") && n > 0 && r.MinPeers > n {
 		t.refuse("min_peers", fmt.Sprintf("asks for more than the %d of peers", n), fmt.Sprintf("use a number up to %d", n))
 	}
@@ -226,12 +235,16 @@ func routerTimes(t *table, r *Router) {
 		timeout = 10 * s
 	}
 	setDefault(t, "timeout", &r.Timeout, timeout)
-	setDefault(t, "deadline", &r.Deadline, max(3*s, r.Timeout))
+	deadline := max(3*s, r.Timeout)
+	if r.Daemon == daemonVyOS && r.Method == methodStatic {
+		deadline = max(30*s, r.Timeout) // a commit takes 2 s on a quiet router, and 14 on a busy one
+	}
+	setDefault(t, "deadline", &r.Deadline, deadline)
 	setDefault(t, "verify_interval", &r.VerifyInterval, 5*s)
 	setDefault(t, "retry_max", &r.RetryMax, max(10*s, r.RetryMin))
 	setDefault(t, "retry_min", &r.RetryMin, min(200*ms, r.RetryMax))
 	within(t, "timeout", r.Timeout, span{10 * ms, m, `"` + show(timeout) + `"`})
-	within(t, "deadline", r.Deadline, span{10 * ms, 10 * m, `"3s"`})
+	within(t, "deadline", r.Deadline, span{10 * ms, 10 * m, `"` + show(deadline) + `"`})
 	within(t, "verify_interval", r.VerifyInterval, span{100 * ms, 60 * m, `"5s"`})
 	within(t, "retry_min", r.RetryMin, span{10 * ms, m, `"200ms"`})
 	within(t, "retry_max", r.RetryMax, span{10 * ms, 60 * m, `"10s"`})

@@ -37,13 +37,13 @@ type Control struct {
 // Router is the table [router]. With daemon auto a key is there when it has an effect for one of the
 // daemons that may be found. What is left empty without being without effect, the driver settles.
 type Router struct {
-	Daemon         string        `toml:"daemon"`          // auto, frr, bird, kernel, program; default auto
-	Method         string        `toml:"method"`          // address; frr: network, static; bird: protocol, include; default address
-	Protocol       string        `toml:"protocol"`        // frr: ospf, bgp: whose table must hold the prefix; default ospf with address, else bgp; auto: empty
+	Daemon         string        `toml:"daemon"`          // auto, frr, bird, vyos, kernel, program; default auto
+	Method         string        `toml:"method"`          // address; frr: network, static; bird: protocol, include; vyos: kernel, static; default address, vyos: kernel
+	Protocol       string        `toml:"protocol"`        // frr, vyos: ospf, bgp: whose table must hold the prefix; default ospf with address, else bgp; auto: empty
 	Interface      string        `toml:"interface"`       // method address: the interface; default lo
 	Owner          string        `toml:"owner"`           // frr, method address: kernel, frr: who holds the address; default kernel
-	Via            string        `toml:"via"`             // frr, bird: auto, socket, command; default auto
-	SocketDir      string        `toml:"socket_dir"`      // frr: default /run/frr
+	Via            string        `toml:"via"`             // frr, bird: auto, socket, command; default auto; vyos, static: config, vbash; default config
+	SocketDir      string        `toml:"socket_dir"`      // frr, vyos: default /run/frr
 	Vtysh          string        `toml:"vtysh"`           // frr, but not via socket: default vtysh, found in PATH
 	Unpaced        bool          `toml:"unpaced"`         // frr, ospf: changes need not be paced, the neighbours take any number at once
 	Socket         string        `toml:"socket"`          // bird: the control socket; empty: the first one that is there
@@ -56,7 +56,9 @@ type Router struct {
 	Symbol         string        `toml:"symbol"`          // methods protocol, include: a template with {service}, {SERVICE}; default: see bird.Options.Symbols
 	Symbol6        string        `toml:"symbol6"`         // the same for IPv6; default: as Symbol, with a 6 behind it where one thing cannot be for both families
 	Peers          []string      `toml:"peers"`           // bird: the protocols that must be given the prefix; empty: all of BGP and OSPF
-	MinPeers       int           `toml:"min_peers"`       // bird, and frr with bgp: peers that must be sent the prefix; default 1
+	MinPeers       int           `toml:"min_peers"`       // bird, and frr and vyos with bgp: peers that must be sent the prefix; default 1
+	Distance       int           `toml:"distance"`        // vyos, static: of the route; 0: VyOS's own default
+	Save           bool          `toml:"save"`            // vyos, static: save the whole configuration after each commit
 	Up             Command       `toml:"up"`              // program: announces; required
 	Down           Command       `toml:"down"`            // program: withdraws; required
 	Degrade        Command       `toml:"degrade"`         // program: announces in the worse way, or empty
@@ -74,7 +76,8 @@ type Router struct {
 type Degraded struct {
 	Cost      int      `toml:"cost"`      // frr, address with ospf: of the interface; 1 to 65535
 	RouteMap  string   `toml:"route_map"` // frr, network
-	Tag       uint32   `toml:"tag"`       // frr, static
+	Tag       uint32   `toml:"tag"`       // frr and vyos, static
+	Metric    uint32   `toml:"metric"`    // vyos, kernel
 	Symbol    string   `toml:"symbol"`    // bird, protocol and the styles switch, list, function: a template, as Router.Symbol
 	Symbol6   string   `toml:"symbol6"`   // the same for IPv6; default: of Symbol, as Router.Symbol6
 	Community []string `toml:"community"` // bird, style routes: "65001:666", or large (RFC 8092) "65001:0:666"
@@ -140,6 +143,7 @@ const (
 	daemonAuto     = "auto"
 	daemonFRR      = "frr"
 	daemonBIRD     = "bird"
+	daemonVyOS     = "vyos"
 	daemonKernel   = "kernel"
 	daemonProgram  = "program"
 	methodAddress  = "address"
@@ -147,9 +151,11 @@ const (
 	methodStatic   = "static"
 	methodProtocol = "protocol"
 	methodInclude  = "include"
+	methodKernel   = "kernel"
 	protocolOSPF   = "ospf"
 	protocolBGP    = "bgp"
 	viaSocket      = "socket"
+	viaConfig      = "config"
 	styleSwitch    = "switch"
 	styleRoutes    = "routes"
 	styleList      = "list"

@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -37,20 +38,28 @@ func (f *fake) Follow(ctx context.Context, hint func(func(int) bool)) error {
 	}
 }
 
-func (f *fake) Narrow(wants []int) error {
+func (f *fake) Add(want int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.wants = slices.Sorted(slices.Values(wants))
 	if f.refuse.Load() {
 		return errors.New("no")
 	}
+	f.wants = append(f.wants, want)
+	slices.Sort(f.wants)
 	return nil
+}
+
+func (f *fake) Remove(want int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.Index(f.wants, want)
+	f.wants = slices.Delete(f.wants, i, i+1)
 }
 
 func (f *fake) wanted() []int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.wants
+	return slices.Clone(f.wants)
 }
 
 func (f *fake) Close() { f.closed.Add(1) }
@@ -105,7 +114,7 @@ func TestOneSourceForAll(t *testing.T) {
 		}
 		f := b.opened[0]
 		if !slices.Equal(f.wanted(), []int{1, 2}) {
-			t.Errorf("narrowed to %v", f.wanted())
+			t.Errorf("wanted are %v", f.wanted())
 		}
 		for _, c := range []int{1, 0, 3, 1} {
 			f.change(c)
@@ -115,7 +124,7 @@ func TestOneSourceForAll(t *testing.T) {
 		}
 		one.stop()
 		if err := <-one.ended; err != nil || f.closed.Load() != 0 || !slices.Equal(f.wanted(), []int{2}) {
-			t.Errorf("after one left: %v, closed %d times, narrowed to %v", err, f.closed.Load(), f.wanted())
+			t.Errorf("after one left: %v, closed %d times, wanted are %v", err, f.closed.Load(), f.wanted())
 		}
 		two.stop()
 		if err := <-two.ended; err != nil || f.closed.Load() != 1 {
@@ -166,7 +175,7 @@ func TestRefused(t *testing.T) {
 		one := b.watch(t, 1)
 		b.opened[0].refuse.Store(true)
 		if err := <-b.watch(t, 2).ended; err == nil || !strings.Contains(err.Error(), "no") {
-			t.Errorf("what could not be narrowed: %v", err)
+			t.Errorf("what could not be added: %v", err)
 		}
 		b.opened[0].change(0)
 		if one.hints != 2 {
@@ -175,6 +184,107 @@ func TestRefused(t *testing.T) {
 		one.stop()
 		if err := <-one.ended; err != nil || b.opened[0].closed.Load() != 1 {
 			t.Errorf("%v, closed %d times", err, b.opened[0].closed.Load())
+		}
+	})
+}
+
+// A subscriber is one Subscribe.
+type subscriber struct {
+	hints int
+	stop  context.CancelFunc
+	over  []error
+}
+
+func (b *bench) subscribe(t *testing.T, want int) *subscriber {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &subscriber{stop: cancel}
+	b.Subscribe(ctx, want, func() {
+		if s.hints++; len(s.over) > 0 {
+			t.Error("woken after it was over")
+		}
+	}, func(err error) { s.over = append(s.over, err) })
+	synctest.Wait()
+	return s
+}
+
+// TestSubscribe has many without a goroutine for each, which are told once of the end, whichever it is.
+func TestSubscribe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		before := runtime.NumGoroutine()
+		var all []*subscriber
+		for i := range 100 {
+			all = append(all, b.subscribe(t, i%2+1))
+		}
+		if n := runtime.NumGoroutine() - before; n > 1 {
+			t.Errorf("%d goroutines for 100 subscriptions", n)
+		}
+		f := b.opened[0]
+		f.change(1)
+		if all[0].hints != 2 || all[1].hints != 1 {
+			t.Errorf("hints %d and %d, want 2 and 1", all[0].hints, all[1].hints)
+		}
+		for _, s := range all[2:] {
+			s.stop()
+		}
+		synctest.Wait()
+		if !slices.Equal(f.wanted(), []int{1, 2}) || f.closed.Load() != 0 || !slices.Equal(all[2].over, []error{nil}) {
+			t.Errorf("wanted are %v, closed %d times, over %v", f.wanted(), f.closed.Load(), all[2].over)
+		}
+		f.change(0)
+		if all[0].hints != 3 || all[2].hints != 2 {
+			t.Errorf("hints %d, and of one that ended %d, want 3 and 2", all[0].hints, all[2].hints)
+		}
+		lost := errors.New("socket lost")
+		f.broken <- lost
+		synctest.Wait()
+		for _, s := range all {
+			s.stop()
+		}
+		synctest.Wait()
+		if want := []error{lost}; !slices.Equal(all[0].over, want) || !slices.Equal(all[1].over, want) || f.closed.Load() != 1 {
+			t.Errorf("over %v and %v, closed %d times", all[0].over, all[1].over, f.closed.Load())
+		}
+	})
+}
+
+// TestEndsAtOnce has subscriptions end while their Source is lost: each is told of one of it.
+func TestEndsAtOnce(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench()
+			all := []*subscriber{b.subscribe(t, 1), b.subscribe(t, 1)}
+			go func() { b.opened[0].broken <- errors.New("socket lost") }()
+			go all[0].stop()
+			all[1].stop()
+			synctest.Wait()
+			for _, s := range all {
+				if len(s.over) != 1 {
+					t.Errorf("over %v", s.over)
+				}
+			}
+			if n := b.opened[0].closed.Load(); n != 1 || len(b.feeds) != 0 {
+				t.Errorf("closed %d times, %d feeds left", n, len(b.feeds))
+			}
+			b.opened[0].drain()
+		})
+	}
+}
+
+// drain takes a loss that came after the end.
+func (f *fake) drain() {
+	select {
+	case <-f.broken:
+	default:
+	}
+}
+
+func TestSubscribeRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.fail = errors.New("no socket")
+		if s := b.subscribe(t, 1); s.hints != 0 || !slices.Equal(s.over, []error{b.fail}) {
+			t.Errorf("%d hints, over %v", s.hints, s.over)
 		}
 	})
 }

@@ -170,6 +170,9 @@ func TestStyles(t *testing.T) {
 			s.Gain(foreign)
 			env := r.session("vouchstyle")
 			r.steps(env, ok("my_set system host-name r2"), ok("my_commit"))
+			r.frrHas(foreign, true)
+			r.steps(env, ok("my_set protocols bgp neighbor 192.0.2.254"), ok("my_commit"))
+			settled("a commit of BGP leaves the other's but in 1.5", func() bool { return r.shows(foreign) == (style != vyostest.RerenderLate) })
 			r.steps(env, ok("my_set "+black+" tag 7"), ok("my_set "+black+" distance 9"), ok("my_commit"))
 			settled("the route is there", func() bool { return r.shows(route + " tag 7 9") })
 			settled("the other's is as the style has it", func() bool { return r.shows(foreign) == survives })
@@ -225,6 +228,20 @@ func TestCommitKilled(t *testing.T) {
 	if calls[0].Ended || !calls[1].Ended || calls[1].Code != 0 || calls[1].GID != vyostest.Group || calls[1].Umask != 2 {
 		t.Errorf("%+v", calls)
 	}
+}
+
+// What changes FRR is out of reach of whoever kills the commit and all of its group.
+func TestCommitGroupKilledBeforeFRR(t *testing.T) {
+	r := standin(t, vyostest.Options{Delay: 2 * time.Second})
+	env := r.session("vouchgroup")
+	r.steps(env, ok("my_set "+black))
+	kill, done := r.start(env, r.system.Path("/opt/vyatta/sbin/my_commit"))
+	r.await("the script to run", func() bool { return len(r.system.CallsOf("protocols_static.py")) == 1 })
+	r.frrHas(route, false)
+	kill()
+	<-done
+	r.await("FRR to have it", func() bool { return r.shows(route) })
+	r.steps(env, no("existsActive "+black), ok("sessionChanged"))
 }
 
 // The lock is kept until all is done, hooks too; others do not wait for it.
@@ -284,6 +301,11 @@ func TestSave(t *testing.T) {
 	if n := len(r.system.CallsOf("vyos-save-config.py")); n != 2 {
 		t.Errorf("%d saves were recorded", n)
 	}
+	old := vyostest.New(t, vyostest.Options{Style: vyostest.Incremental})
+	r.root, r.env = old.Root(), old.Env()
+	if got := r.vbash("save|rc"); got != (result{out: "Saving configuration to '/config/config.boot'...\nDone\nrc 0"}) {
+		t.Errorf("before 1.4: %+v", got)
+	}
 }
 
 func TestCommitConfirm(t *testing.T) {
@@ -329,4 +351,36 @@ func TestCollapseAndVyconf(t *testing.T) {
 		says("hold my_commit", 1, "Configuration system locked by another commit in progress"), ok("my_commit"),
 		ok("existsActive protocols bgp"), no("existsActive protocols static"))
 	r.frrHas(route, false)
+}
+
+// On a router the tests commit nothing but their own.
+func TestContractIsHarmless(t *testing.T) {
+	r := standin(t, vyostest.Options{})
+	env := r.session("vouchwhole")
+	r.steps(env, ok("my_set "+black))
+	if err := r.whole(env); err != nil {
+		t.Error(err)
+	}
+	r.steps(env, ok("my_set protocols static route 198.51.100.0/24 blackhole"))
+	if err := r.whole(env); err == nil {
+		t.Error("another's prefix would be committed")
+	}
+	r.steps(env, ok("my_commit"), ok("my_delete protocols static route"))
+	if err := r.whole(env); err == nil {
+		t.Error("all routes would be deleted")
+	}
+	r.steps(env, says("my_discard", 0, "Changes have been discarded"), ok("my_delete protocols static route 198.51.100.0/24"), ok("my_commit"),
+		ok("my_delete protocols static route "+p4), says(showDiff, 0, "delete 'protocols' 'static' 'route'"))
+	if err := r.whole(env); err != nil {
+		t.Error(err)
+	}
+	r.system.Fault(vyostest.MountMissing, 1)
+	env = r.session("vouchmissing")
+	if err := r.whole(env); err == nil || !strings.HasSuffix(err.Error(), "is not mounted") {
+		t.Errorf("without a mount: %v", err)
+	}
+	r.system.Fault(vyostest.MountMissing, 1)
+	if got := r.vbash("set " + black + "|commit"); got.code != 99 {
+		t.Errorf("a script committed without a mount: %+v", got)
+	}
 }

@@ -26,7 +26,7 @@ func build(ctx context.Context) ([]byte, error) {
 	if binary.text != nil {
 		return binary.text, nil
 	}
-	dir, err := os.MkdirTemp("", "vyos-build")
+	dir, err := os.MkdirTemp("", "vyostestbuild")
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ var direct = []row{
 		"Configuration path: [protocols static rout3 "+p4+"]"+notValid, "Delete failed")}},
 	{name: "commit and delete", steps: []step{ok("my_set " + black), says(showDiff, 0, "set 'protocols' 'static' 'route' '"+p4+"' 'blackhole'"),
 		no("existsActive " + black), ok("my_commit"), ok("existsActive " + black), no("sessionChanged"),
-		ok("my_set protocols static route " + q4 + " blackhole distance 9"), ok("my_commit"),
+		says("my_discard", 0, "No changes have been discarded"), ok("my_set protocols static route " + q4 + " blackhole distance 9"), ok("my_commit"),
 		ok("my_delete protocols static route " + q4), says(showDiff, 0, "delete 'protocols' 'static' 'route' '"+q4+"'"),
 		ok("my_commit"), no("existsActive protocols static route " + q4)}},
 	{name: "commit, nothing", steps: []step{ok("my_commit")}},
@@ -125,7 +125,7 @@ func (r *router) step(env []string, s step) {
 		path, args = "/opt/vyatta/sbin/"+words[0], words[1:]
 	}
 	if got := r.run(env, path, args...); got != s.want {
-		r.Errorf("%s:\n got %d, stdout %q, stderr %q\nwant %d, stdout %q, stderr %q",
+		r.Errorf("%s:\n got %d, stdout %.999q, stderr %.999q\nwant %d, stdout %q, stderr %q",
 			s.line, got.code, got.out, got.err, s.want.code, s.want.out, s.want.err)
 	}
 }

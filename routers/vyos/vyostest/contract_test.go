@@ -34,7 +34,12 @@ type router struct {
 	frr    *lab.FRR
 }
 
-// real says whether the tests run on a router, which somebody has to ask for.
+// real says whether the tests run on a router, which somebody has to ask for. There is no go there:
+//
+//	go test -c ./routers/vyos/vyostest          # then copy vyostest.test to the router
+//	VYOS_ROOT=/ ./vyostest.test -test.run TestContract    # as root
+//
+// It commits the prefixes below and takes them back, saves nothing, and leaves out what needs a fault.
 func real() bool { return os.Getenv("VYOS_ROOT") == "/" }
 
 // open gives the router that the environment names, and otherwise a stand-in over a real FRR.
@@ -44,7 +49,13 @@ func open(t testing.TB, o vyostest.Options) *router {
 		if !real() {
 			t.Fatalf("VYOS_ROOT is %q: only / is a router; without it the stand-in is tested", root)
 		}
-		return &router{TB: t, root: "/", env: vyostest.RealEnv()}
+		r := &router{TB: t, root: "/", env: vyostest.RealEnv()}
+		for _, p := range prefixes {
+			if r.api(nil, "existsActive", "protocols", "static", node(p), p).code == 0 {
+				t.Fatalf("this router has %s: not tested, as it would be deleted; if a test left it, delete it by hand", p)
+			}
+		}
+		return r
 	}
 	n := lab.Open(t)
 	node, err := n.Node("vyos")
@@ -63,6 +74,11 @@ func open(t testing.TB, o vyostest.Options) *router {
 // run runs a program of the system with more variables, in the group that it needs.
 func (r *router) run(env []string, path string, args ...string) result {
 	r.Helper()
+	if r.system == nil && strings.HasSuffix(path, "/my_commit") {
+		if err := r.whole(env); err != nil {
+			r.Fatalf("not committed on a real router: %v", err)
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 3*time.Minute)
 	defer cancel()
 	line := "umask 0002; exec " + quote(append([]string{r.path(path)}, args...))
@@ -75,6 +91,56 @@ func (r *router) run(env []string, path string, args ...string) result {
 		out.Code = 128 + int(out.Signal)
 	}
 	return result{out.Code, trim(out.Stdout), trim(out.Stderr)}
+}
+
+// whole says what a commit of a session would do beside what the tests want, in which case it must not be made:
+// without its mount it would erase the router's configuration.
+func (r *router) whole(env []string) error {
+	r.Helper()
+	work, mounted := "", false
+	for _, v := range env {
+		if dir, ok := strings.CutPrefix(v, "VYATTA_TEMP_CONFIG_DIR="); ok {
+			work = dir
+		}
+	}
+	if _, err := os.Stat(work); err != nil {
+		return nil // and so no session, and no commit
+	}
+	mounts, err := os.ReadFile(r.path("/proc/self/mounts"))
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		f := strings.Fields(line)
+		mounted = mounted || len(f) > 2 && f[1] == work && strings.HasPrefix(f[2], "fuse")
+	}
+	if !mounted {
+		return fmt.Errorf("%s is not mounted", work)
+	}
+	for line := range strings.Lines(r.api(env, strings.Fields(showDiff)...).out) {
+		if !r.ours(strings.Fields(strings.ReplaceAll(line, "'", ""))) {
+			return fmt.Errorf("it would %s", line)
+		}
+	}
+	return nil
+}
+
+// ours says whether a line of the difference is about the prefixes of the tests and nothing else.
+func (r *router) ours(line []string) bool {
+	r.Helper()
+	switch {
+	case len(line) < 4 || line[1] != "protocols" || line[2] != "static":
+		return false
+	case len(line) > 4:
+		return slices.Contains(prefixes, line[4])
+	}
+	var others []string // the last one was deleted, so that its node goes
+	for _, p := range strings.Fields(r.api(nil, "listActiveNodes", "protocols", "static", line[3]).out) {
+		if p = strings.Trim(p, "'"); !slices.Contains(prefixes, p) {
+			others = append(others, p)
+		}
+	}
+	return len(others) == 0
 }
 
 func (r *router) path(p string) string { return strings.TrimSuffix(r.root, "/") + p }

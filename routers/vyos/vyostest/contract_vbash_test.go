@@ -82,7 +82,8 @@ func (r *router) vbash(lines string) result {
 	if one, ok := strings.CutPrefix(lines, "-c "); ok {
 		spec.Args[2] = r.path("/bin/vbash") + " -c '" + source + "; " + one + "'"
 	} else {
-		lines = strings.ReplaceAll(lines, "|rc", "|echo rc $?")
+		mounted := "|if ! grep -q \" $VYATTA_TEMP_CONFIG_DIR fuse\" " + r.path("/proc/self/mounts") + "; then builtin exit 99; fi|commit"
+		lines = strings.ReplaceAll(strings.ReplaceAll(lines, "|commit", mounted), "|rc", "|echo rc $?")
 		spec.Stdin = source + "\n" + strings.ReplaceAll(lines, "|", "\n") + "\n"
 	}
 	out, err := command.Run(ctx, spec)

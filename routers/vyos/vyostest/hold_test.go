@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"vouch/routers/vyos/vyostest"
 )
 
 // holdVariable names the file that a copy of this test program locks, as a commit does.
@@ -67,6 +69,23 @@ func (r *router) asWith(env []string, uid, gid uint32, groups []uint32, path str
 		code = 128 + int(ws.Signal())
 	}
 	return result{code, trim(out), trim(errs)}
+}
+
+// start starts a program in a group of its own, and gives what kills the group, and what ends with the program.
+func (r *router) start(env []string, path string) (kill func(), done <-chan struct{}) {
+	r.Helper()
+	c := exec.Command(path)
+	c.Env = append(append([]string{"PATH=/usr/bin:/bin"}, r.env...), env...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Gid: vyostest.Group}}
+	if err := c.Start(); err != nil {
+		r.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = c.Wait()
+	}()
+	return func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }, ended
 }
 
 type writer []byte

@@ -142,9 +142,11 @@ func (o *Operator) Commit() {
 	}
 }
 
-// Discard forgets the edits, and Exit ends the session.
+// Discard forgets the edits.
 func (o *Operator) Discard() { o.s.tb.Helper(); o.run("/opt/vyatta/sbin/my_discard") }
-func (o *Operator) Exit()    { o.s.tb.Helper(); o.run("/usr/bin/cli-shell-api", "teardownSession") }
+
+// Exit ends the session.
+func (o *Operator) Exit() { o.s.tb.Helper(); o.run("/usr/bin/cli-shell-api", "teardownSession") }
 
 // OperatorCommit has a person make changes: "set PATH", "delete PATH".
 func (s *System) OperatorCommit(commands ...string) {
@@ -196,7 +198,8 @@ func (s *System) Vtysh(commands ...string) string {
 	return string(out.Stdout)
 }
 
-// Gain has FRR get a route, such as "ip route 192.0.2.1/32 blackhole", that VyOS does not know of; Lose has
-// it lose one that VyOS does know of.
+// Gain has FRR get a route that VyOS does not know of, such as "ip route 192.0.2.1/32 blackhole".
 func (s *System) Gain(route string) { s.tb.Helper(); s.Vtysh("configure terminal", route) }
+
+// Lose has FRR lose one that VyOS knows of.
 func (s *System) Lose(route string) { s.tb.Helper(); s.Vtysh("configure terminal", "no "+route) }

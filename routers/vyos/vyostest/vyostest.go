@@ -63,20 +63,23 @@ type Options struct {
 type System struct {
 	tb    TB
 	store store.Store
+	owner *os.File
 }
 
-// New makes a system, whose programs are built at the first time in a process. It ends with the test.
+// New makes a system, whose programs are built at the first time in a process. It ends with the test; what is
+// left of one whose process was killed the next New removes, of whatever process.
 func New(tb TB, o Options) *System {
 	tb.Helper()
 	binary, err := build(tb.Context())
 	if err != nil {
 		tb.Fatalf("vyostest: %v", err)
 	}
-	root, err := os.MkdirTemp("", "vyos")
+	sweep()
+	root, owner, err := newRoot()
 	if err != nil {
 		tb.Fatalf("vyostest: %v", err)
 	}
-	s := &System{tb: tb, store: store.Store{Root: root}}
+	s := &System{tb: tb, store: store.Store{Root: root}, owner: owner}
 	tb.Cleanup(s.Close)
 	if err := s.install(o, binary); err != nil {
 		tb.Fatalf("vyostest: %v", err)
@@ -159,6 +162,7 @@ func (s *System) must(err error) {
 
 // Close ends what still runs of the system, and removes it.
 func (s *System) Close() {
+	defer s.owner.Close()
 	deadline := time.Now().Add(10 * time.Second)
 	for time.Now().Before(deadline) {
 		alive := s.kill()

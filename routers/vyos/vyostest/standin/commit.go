@@ -183,7 +183,7 @@ func (c *call) activate(work tree.Tree) error {
 // run runs the script that changes FRR, in a process that nobody who kills this one reaches, and waits for it;
 // but not in the style that answers first.
 func (c *call) run(p plan) int {
-	text, err := json.Marshal(p)
+	plan, err := json.Marshal(p)
 	if err != nil {
 		return refuse(err.Error())
 	}
@@ -199,7 +199,7 @@ func (c *call) run(p plan) int {
 	if late {
 		files = []*os.File{nil, nil, nil}
 	}
-	proc, err := os.StartProcess(path, []string{path, string(text)}, &os.ProcAttr{
+	proc, err := os.StartProcess(path, []string{path, string(plan)}, &os.ProcAttr{
 		Files: files, Env: os.Environ(), Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
 		return refuse(err.Error())
@@ -215,6 +215,14 @@ func (c *call) run(p plan) int {
 	return state.ExitCode()
 }
 
+// text is that of an error, and nothing for none.
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
 // script is what commit runs for protocols static.
 func script(c *call) int {
 	var p plan
@@ -222,7 +230,7 @@ func script(c *call) int {
 		return 2
 	}
 	time.Sleep(p.Before)
-	err := fmt.Errorf("Exiting: failed to connect to any daemons.")
+	said := "Exiting: failed to connect to any daemons."
 	switch {
 	case p.Refused:
 		if len(p.Reason) > 0 {
@@ -230,12 +238,12 @@ func script(c *call) int {
 		}
 		return 1
 	case p.Skip:
-		err = nil
+		said = ""
 	case !p.Down:
-		err = c.apply(p)
+		said = text(c.apply(p))
 	}
-	if err != nil {
-		fmt.Printf("%s\nVyOS had an issue completing a command.\n\nTraceback (most recent call last):\n%s\n\n", nodeHeader, err)
+	if said != "" {
+		fmt.Printf("%s\nVyOS had an issue completing a command.\n\nTraceback (most recent call last):\n%s\n\n", nodeHeader, said)
 		return 1
 	}
 	if p.Kill != 0 {

@@ -15,7 +15,7 @@ import (
 // A plan is what a commit does to FRR.
 type plan struct {
 	Style    string
-	Static   bool     // something below protocols static changed
+	Touched  bool     // something changed that has this style make FRR's routes anew
 	Del, Add []string // the routes that go, and those that come, as FRR's configuration has them
 	All      []string // every static route of the new configuration
 	NoBGP    bool     // protocols bgp goes
@@ -62,12 +62,19 @@ func ways(t tree.Tree, at, line string, null0 bool) []string {
 	return lines
 }
 
+// rendered are the parts of the configuration that are made FRR's as a whole.
+var rendered = map[string][]string{
+	store.RerenderStatic: {"protocols static"},
+	store.RerenderLate:   {"protocols", "policy"},
+}
+
 // makePlan compares two configurations.
 func makePlan(set store.Settings, active, work tree.Tree) plan {
-	const static = "protocols static"
 	before, after := routes(active, set.Null0), routes(work, set.Null0)
 	p := plan{Style: set.Style, All: after, Before: set.Delay * 3 / 4, After: set.Delay / 4}
-	p.Static = len(tree.Diff(active.Below(static), work.Below(static))) > 0
+	for _, at := range rendered[set.Style] {
+		p.Touched = p.Touched || len(tree.Diff(active.Below(at), work.Below(at))) > 0
+	}
 	p.NoBGP = active["protocols bgp"] && !work["protocols bgp"]
 	p.Del = slices.DeleteFunc(slices.Clone(before), func(l string) bool { return slices.Contains(after, l) })
 	p.Add = slices.DeleteFunc(slices.Clone(after), func(l string) bool { return slices.Contains(before, l) })
@@ -86,7 +93,7 @@ func (c *call) apply(p plan) error {
 	if p.Style == store.Incremental {
 		return c.increment(p)
 	}
-	if !p.Static && p.Style == store.RerenderStatic {
+	if !p.Touched {
 		return nil
 	}
 	return c.rerender(p)

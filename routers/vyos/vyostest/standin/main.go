@@ -122,8 +122,10 @@ func (c *call) before() {
 
 // after does the faults that come when the program is done, and tells the test of its end.
 func (c *call) after(code int) {
-	if args, ok := c.Take("noisy", c.at("")); ok && code == 0 && !c.silent {
-		c.noise(args)
+	if code == 0 && !c.silent {
+		if args, ok := c.Take("noisy", c.at("")); ok {
+			c.noise(args)
+		}
 	}
 	if _, ok := c.Take("fuse-dies", c.at("my_set")); ok {
 		_ = c.session.SetMounted(false)

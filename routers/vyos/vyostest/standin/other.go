@@ -12,6 +12,7 @@ import (
 
 // become replaces this process by a program.
 func (c *call) become(path string, args, env []string) int {
+	c.silent = true
 	c.after(0)
 	fmt.Fprintln(os.Stderr, syscall.Exec(path, args, env))
 	return 126

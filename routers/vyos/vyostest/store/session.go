@@ -34,10 +34,14 @@ type Edit struct {
 	Path   string
 }
 
-// Work, Change and Tmp are its directories.
-func (s Session) Work() string   { return s.Path(workPrefix + s.ID) }
+// Work is the directory where the union is mounted.
+func (s Session) Work() string { return s.Path(workPrefix + s.ID) }
+
+// Change is the directory with what was edited.
 func (s Session) Change() string { return s.Path(changePrefix + s.ID) }
-func (s Session) Tmp() string    { return s.Path(tmpPrefix + s.ID) }
+
+// Tmp is the directory of what a commit needs meanwhile.
+func (s Session) Tmp() string { return s.Path(tmpPrefix + s.ID) }
 
 // Sessions gives the names of those that have a directory to work in.
 func (s Store) Sessions() []string {

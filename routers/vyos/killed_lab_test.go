@@ -1,0 +1,95 @@
+package vyos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"vouch/routers"
+	"vouch/routers/command"
+	"vouch/routers/vyos/vyostest"
+)
+
+// asAgent is set for a process that is an agent to be killed: the root of its system.
+const asAgent = "VOUCH_TEST_VYOS_ROOT"
+
+func TestMain(m *testing.M) {
+	if root := os.Getenv(asAgent); root != "" {
+		err := New(Options{Method: MethodStatic, Root: root}).Apply(context.Background(), []routers.Change{{Prefix: one, Want: routers.Announced}})
+		fmt.Println(err)
+		os.Exit(3)
+	}
+	m.Run()
+}
+
+// The agent is killed in the midst of each step. The next one finds what there is, changes another prefix, and leaves
+// nothing behind; what VyOS and FRR had is still there.
+func TestAgentKilledAtEachStep(t *testing.T) {
+	b := open(t, vyostest.Options{})
+	for _, verb := range []string{"getSessionEnv", "setupSession", "my_set", "sessionChanged", "showConfig", "my_commit", "teardownSession"} {
+		t.Run(verb, func(t *testing.T) {
+			own := &bench{t, b.lab, vyostest.New(t, vyostest.Options{SocketDir: b.lab.Nodes[0].FRR.SocketDir()})}
+			own.system.Fault(vyostest.KillCaller, 1, verb)
+			if verb == "my_commit" {
+				own.system.Fault(vyostest.CommitSlow, 1, "1s")
+			}
+			self, err := os.Executable()
+			own.must(err)
+			out, err := command.Run(t.Context(), command.Spec{Path: self, Env: []string{asAgent + "=" + own.system.Root()}})
+			own.must(err)
+			if out.Signal == 0 {
+				t.Fatalf("the agent was not killed: exit status %d: %s%s", out.Code, out.Stdout, out.Stderr)
+			}
+			r := own.router(Options{Method: MethodStatic})
+			own.wait("the other prefix to be announced", func() error {
+				err := own.apply(r, routers.Announced, two)
+				if err != nil && !errors.Is(err, routers.ErrBusy) {
+					t.Fatal(err)
+				}
+				return err
+			})
+			own.becomes(r, routers.Advertised, false, two)
+			committed := verb == "my_commit" || verb == "teardownSession"
+			own.wait("the commit of the dead agent", func() error {
+				if own.configured(one) != committed {
+					return fmt.Errorf("VyOS has %s: %v", one, !committed)
+				}
+				return nil
+			})
+			own.core(committed, one)
+			own.clean()
+			own.withdrawn(r, one, two)
+		})
+	}
+}
+
+// A commit of an agent that is gone is neither disturbed nor overtaken.
+func TestCommitOfADeadAgentIsLeftToEnd(t *testing.T) {
+	b := open(t, vyostest.Options{})
+	b.system.Fault(vyostest.KillCaller, 1, "my_commit")
+	b.system.Fault(vyostest.CommitSlow, 1, "2s")
+	self, err := os.Executable()
+	b.must(err)
+	_, err = command.Run(t.Context(), command.Spec{Path: self, Env: []string{asAgent + "=" + b.system.Root()}})
+	b.must(err)
+	b.wait("the commit to be under way", func() error {
+		if !b.system.Locked() {
+			return errors.New("nobody has the lock")
+		}
+		return nil
+	})
+	r := b.router(Options{Method: MethodStatic, LockWait: time.Millisecond})
+	b.wantError(b.apply(r, routers.Announced, two), routers.ErrBusy, "earlier vouch", "pid")
+	if len(b.system.CallsOf("teardownSession")) > 0 {
+		t.Error("its session was ended")
+	}
+	b.becomes(r, routers.Advertised, false, one)
+	b.announced(r, two)
+	if left := b.system.Sessions(); len(left) > 0 {
+		t.Errorf("sessions are left: %s", strings.Join(left, ", "))
+	}
+}
