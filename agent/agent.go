@@ -143,7 +143,7 @@ func (a *Agent) wire() *state.Keeper {
 	rules := rulesOf(a.cfg.Router)
 	rules.Beat = mayHang(beat.Beat)
 	a.recon = reconcile.New(a.router, rules, a.report)
-	c.want, c.save, c.log = a.recon.Want, keeper.Save, a.logEvent
+	c.want, c.amend, c.save, c.log = a.recon.Want, a.recon.Amend, keeper.Save, a.logEvent
 	if e, ok := a.router.(routers.Examiner); ok {
 		a.exam = &examination{router: e, asked: make(chan struct{}, 1), ps: c.managed, found: c.onFindings}
 		c.examine = a.exam.ask

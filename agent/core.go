@@ -21,10 +21,11 @@ const saveEvery = 30 * time.Second
 
 // A core owns all state of the agent: rounds, readings and orders come in as method calls, each of
 // which works to its end under one lock and publishes one Snapshot. It acts on nothing itself: what
-// ought to be goes to want, what is to be kept to save, what is to be looked at to examine, what happened
-// to log, none of which block.
+// ought to be goes to want, or what of it has changed to amend, what is to be kept to save, what is to be
+// looked at to examine, what happened to log, none of which block or keep what they are given.
 type core struct {
 	want    func(reconcile.Desired)
+	amend   func(reconcile.Desired)
 	save    func()
 	examine func()
 	log     func(state.Event)
@@ -96,13 +97,11 @@ func (c *core) settle(now time.Time) {
 func (c *core) settleOne(s *service, now time.Time) {
 	own := reconcile.Desired{}
 	c.settleInto(own, s, now)
-	for p, w := range own {
-		if c.desired[p] != w {
-			desired := maps.Clone(c.desired)
-			maps.Copy(desired, own)
-			c.desire(desired, now)
-			break
-		}
+	maps.DeleteFunc(own, func(p netip.Prefix, w routers.Want) bool { return c.desired[p] == w })
+	if len(own) > 0 {
+		maps.Copy(c.desired, own)
+		c.expect(own, now)
+		c.amend(own)
 	}
 	c.keep(now)
 }
@@ -116,9 +115,21 @@ func (c *core) settleInto(desired reconcile.Desired, s *service, now time.Time) 
 	}
 }
 
-// desire sends out what all prefixes ought to be, and remembers since when.
+// desire sends out what all prefixes ought to be.
 func (c *core) desire(desired reconcile.Desired, now time.Time) {
-	for p, w := range desired {
+	c.expect(desired, now)
+	for p := range c.seen {
+		if _, ok := desired[p]; !ok {
+			delete(c.seen, p)
+		}
+	}
+	c.desired = desired
+	c.want(desired)
+}
+
+// expect remembers since when prefixes ought to be so.
+func (c *core) expect(some reconcile.Desired, now time.Time) {
+	for p, w := range some {
 		if ps := c.prefix(p); ps.want != w || ps.wantSince.IsZero() {
 			ps.want, ps.wantSince, ps.drifted, ps.unheard = w, now, time.Time{}, false
 			if ps.told != nil {
@@ -129,13 +140,7 @@ func (c *core) desire(desired reconcile.Desired, now time.Time) {
 			}
 		}
 	}
-	for p := range c.seen {
-		if _, ok := desired[p]; !ok {
-			delete(c.seen, p)
-		}
-	}
-	c.desired, c.current = desired, false
-	c.want(maps.Clone(desired))
+	c.current = false
 }
 
 // keep has the state file written when it lacks something.

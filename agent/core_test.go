@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -42,7 +43,11 @@ func newBench(l state.Loaded, services ...config.Service) *bench {
 	b := &bench{}
 	head := state.Snapshot{Version: "test", Node: "apu01", Router: state.Router{Name: "fake", Goal: routers.Advertised}}
 	b.core = newCore(&config.Config{Services: services}, head, state.NewStore())
-	b.want = func(d reconcile.Desired) { b.wants = append(b.wants, d) }
+	b.want = func(d reconcile.Desired) { b.wants = append(b.wants, maps.Clone(d)) }
+	b.amend = func(some reconcile.Desired) {
+		b.want(b.wants[len(b.wants)-1])
+		maps.Copy(b.wants[len(b.wants)-1], some)
+	}
 	b.save = func() { b.saves++ }
 	b.log = func(state.Event) {}
 	b.start(l, nil)
@@ -70,7 +75,7 @@ func (b *bench) readsAs(o routers.Observation) {
 
 // reading gives a report of a reading that came to os.
 func (b *bench) reading(os ...routers.Observation) reconcile.Report {
-	return reconcile.Report{Time: time.Now(), Desired: b.desired, Router: "fake", Goal: routers.Advertised, Observations: os}
+	return reconcile.Report{Time: time.Now(), Desired: maps.Clone(b.desired), Router: "fake", Goal: routers.Advertised, Observations: os}
 }
 
 func (b *bench) wanted(t *testing.T, p netip.Prefix, want routers.Want) {

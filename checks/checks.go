@@ -25,6 +25,14 @@ type Watcher interface {
 	Watch(ctx context.Context, wake func()) error
 }
 
+// A Subscriber is a Watcher that many may be of without a goroutine for each: Subscribe is Watch that does not
+// wait. It may take a moment, as to ask the kernel. It calls wake from any goroutine, and over once, after the
+// last wake, with what Watch would return; both perhaps before it returns. Neither blocks.
+type Subscriber interface {
+	Watcher
+	Subscribe(ctx context.Context, wake func(), over func(error))
+}
+
 // ErrNoHints says that a Watcher has no source of hints where it is, which is no fault.
 var ErrNoHints = errors.New("nothing here tells of changes")
 

@@ -39,12 +39,13 @@ func Once(ctx context.Context, probes []Probe, look Look) []Run {
 		o.logs[i].start = start
 		go func() {
 			ctx, cancel := context.WithTimeout(ctx, p.Timeout)
-			defer cancel()
 			if look.Trace {
 				ctx = WithTrace(ctx, o.logs[i].hear)
 			}
-			err := guard(func() error { return p.Checker.Check(ctx) })
-			o.ends <- message{task: i, took: time.Since(start), err: err}
+			guard(func() error { return p.Checker.Check(ctx) }, func(err error) {
+				cancel()
+				o.ends <- message{task: i, took: time.Since(start), err: err}
+			})
 		}()
 	}
 	for o.left > 0 {

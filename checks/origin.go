@@ -1,13 +1,9 @@
 package checks
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,6 +32,9 @@ func (o Origin) Problems(target netip.Addr) []Problem {
 	if o.Device != "" && !interfaceName(o.Device) {
 		ps = append(ps, Problem{Key: "device", What: "must be the name of an interface: at most 15 bytes, without blanks and slashes",
 			Got: o.Device, WayOut: `write such as "vrf-mgmt"`})
+	}
+	if len(ps) == 0 {
+		ps = o.zoneProblems(target)
 	}
 	return ps
 }
@@ -80,130 +79,55 @@ func (o Origin) Local() []Problem {
 	note := func(key, got, what, wayOut string) {
 		ps = append(ps, Problem{Key: key, Got: got, What: what, WayOut: wayOut})
 	}
+	var f *Failure
 	if o.Device != "" {
-		if _, err := net.InterfaceByName(o.Device); err != nil {
+		if _, err := interfaceIndex(o.Device); errors.As(err, &f) && f.Reason == ReasonUnreachable {
 			note("device", o.Device, "there is no such interface", "create it, or name another (ip link)")
+			o.Device = ""
 		}
 	}
-	network := "udp4"
-	if a := o.SourceAddr(); a.IsValid() && a.Is6() {
-		network = "udp6"
+	source := o.SourceAddr()
+	fd, err := unix.Socket(Family(source), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil { // no IPv6, as all that is told of here needs no more than descriptors
+		if !Starved(err) {
+			note("source", o.Source, "no socket can be made: "+err.Error(), "write an address of the other family, or leave it out")
+		}
+		return ps
 	}
-	lc := net.ListenConfig{Control: Origin{Mark: o.Mark}.Control}
-	pc, err := lc.ListenPacket(context.Background(), network, net.JoinHostPort(o.Source, "0"))
-	switch {
-	case err == nil:
-		pc.Close()
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		note("source", o.Source, "the address is not on this node, or not usable yet", "write one of this node's own addresses (ip address), or leave it out")
-	case errors.Is(err, syscall.EPERM) && o.Mark != 0:
+	defer unix.Close(fd)
+	if err := o.setMark(fd); err != nil {
 		note("mark", fmt.Sprint(o.Mark), "a mark needs CAP_NET_ADMIN, which this process does not have", "run it as the package's unit does, or leave it out")
+	}
+	if err := o.setDevice(fd); errors.As(err, &f) {
+		note("device", o.Device, f.Detail, "run it as the package's unit does, or leave it out")
+		return ps // the source may be of that device
+	}
+	if what := o.sourceMissing(fd, zoned(source, o.Device)); what != "" {
+		note("source", o.Source, what, "write one of this node's own addresses (ip address), or leave it out")
 	}
 	return ps
 }
 
-// Control sets mark and device on a socket before it is bound; it fits net.Dialer and net.ListenConfig.
-// The error is a *Failure.
-func (o Origin) Control(_, _ string, c syscall.RawConn) error {
-	if o.Mark == 0 && o.Device == "" {
-		return nil
+// sourceMissing tells why a socket cannot be bound to the source; "" when it can, or when that is not found out.
+func (o Origin) sourceMissing(fd int, source netip.Addr) string {
+	if !source.IsValid() || linkLocal(source) && source.Zone() == "" { // the zone is the target's
+		return ""
 	}
-	var failed error
-	err := c.Control(func(fd uintptr) { failed = o.Apply(int(fd)) })
-	if failed != nil {
-		return failed
-	}
-	return err
-}
-
-// Apply sets mark and device on a socket. The error is a *Failure.
-func (o Origin) Apply(fd int) error {
-	if o.Mark != 0 {
-		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(o.Mark)); err != nil {
-			return &Failure{Reason: ReasonDenied, Err: err, Detail: fmt.Sprintf("the mark %d cannot be set, which needs CAP_NET_ADMIN", o.Mark)}
+	source, err := numbered(source)
+	var f *Failure
+	if errors.As(err, &f) {
+		if f.Reason != ReasonUnreachable {
+			return ""
 		}
+		return f.Detail
 	}
-	if o.Device == "" {
-		return nil
+	switch err := unix.Bind(fd, Sockaddr(netip.AddrPortFrom(source, 0))); {
+	case errors.Is(err, unix.EADDRNOTAVAIL) && o.Device != "":
+		return "the address is not on this node, or not usable yet, or of another VRF than the device"
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return "the address is not on this node, or not usable yet"
+	case err != nil && !Starved(err) && !errors.Is(err, unix.EADDRINUSE):
+		return "the address cannot be asked from: " + err.Error()
 	}
-	switch err := unix.BindToDevice(fd, o.Device); {
-	case errors.Is(err, unix.ENODEV):
-		return &Failure{Reason: ReasonUnreachable, Detail: fmt.Sprintf("there is no interface %s to send through", o.Device)}
-	case err != nil:
-		return &Failure{Reason: ReasonDenied, Err: err, Detail: fmt.Sprintf("the interface %s cannot be sent through", o.Device)}
-	}
-	return nil
-}
-
-// Dialer gives a dialer that connects from the origin. Network is "udp" or "tcp".
-func (o Origin) Dialer(network string) *net.Dialer {
-	d := &net.Dialer{Control: o.Control}
-	source := o.SourceAddr()
-	switch {
-	case source.IsValid() && network == "udp":
-		d.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(source, 0))
-	case source.IsValid():
-		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0))
-	}
-	return d
-}
-
-// Dial connects from the origin. The connection gets ctx's deadline, and is cut short when ctx ends;
-// release ends that tie and closes it. The error is a *Failure. Network is "udp" or "tcp".
-func (o Origin) Dial(ctx context.Context, network string, target netip.AddrPort) (conn net.Conn, release func(), err error) {
-	d := o.Dialer(network)
-	start := time.Now()
-	end, ok := ctx.Deadline()
-	if !ok {
-		end = start.Add(noDeadline)
-	}
-	d.Deadline = end
-	conn, err = dial(ctx, d, network, target)
-	if err != nil {
-		return nil, nil, o.Failure(ctx, "no connection within "+Allowed(ctx, start), err)
-	}
-	if err := conn.SetDeadline(end); err != nil {
-		conn.Close()
-		return nil, nil, &Failure{Reason: ReasonError, Err: err}
-	}
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	return conn, func() { stop(); conn.Close() }, nil
-}
-
-// dial connects, but never a socket to itself: where nobody has a port of this node, the kernel may choose that
-// very one to send from, and what is sent comes back as if it were the answer. With TCP the net package sees
-// to it.
-func dial(ctx context.Context, d *net.Dialer, network string, target netip.AddrPort) (net.Conn, error) {
-	conn, err := d.DialContext(ctx, network, target.String())
-	if err != nil {
-		return nil, err
-	}
-	own, udp := conn.LocalAddr().(*net.UDPAddr)
-	if !udp || own.Port != int(target.Port()) || own.AddrPort().Addr().Unmap().WithZone("") != target.Addr().Unmap().WithZone("") {
-		return conn, nil
-	}
-	defer conn.Close() // not before, as the port is to be taken
-	return d.DialContext(ctx, network, target.String())
-}
-
-// Failure is NetFailure for an error of a dial from the origin: it tells of a source address that is not
-// there.
-func (o Origin) Failure(ctx context.Context, late string, err error) *Failure {
-	if errors.Is(err, syscall.EADDRNOTAVAIL) && o.SourceAddr().IsValid() {
-		return &Failure{Reason: ReasonUnreachable, Err: syscall.EADDRNOTAVAIL,
-			Detail: fmt.Sprintf("the source address %s is not on this node, or not usable yet", o.SourceAddr())}
-	}
-	return NetFailure(ctx, late, err)
-}
-
-// From tells people what address a connection is from, such as "192.0.2.1"; "" if it has none.
-func From(conn net.Conn) string {
-	if conn == nil || conn.LocalAddr() == nil {
-		return ""
-	}
-	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
-	if err != nil {
-		return ""
-	}
-	return host
+	return ""
 }

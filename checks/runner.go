@@ -62,7 +62,7 @@ type Runner struct {
 	tasks []*task
 	msgs  chan message  // has room for all that can be under way, so no sender ever waits
 	hints chan struct{} // some task's hinted is set
-	open  int           // goroutines that have not sent their last message
+	open  int           // checks and watches that have not sent their message
 
 	seq   uint64
 	round *round        // in flight, or nil
@@ -81,7 +81,7 @@ func NewRunner(name string, probes []Probe, interval time.Duration, settled func
 	report func(context.Context, Round) time.Duration) *Runner {
 	r := &Runner{
 		name: name, interval: interval, settled: settled, report: report,
-		msgs:  make(chan message, 3*len(probes)), // the end of a check, a loss and the end of a watch
+		msgs:  make(chan message, 2*len(probes)), // the end of a check, and of a watch
 		hints: make(chan struct{}, 1),
 	}
 	for i, p := range probes {
@@ -98,9 +98,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // also when a callback panics
 	for _, t := range r.tasks {
-		if w, ok := t.Checker.(Watcher); ok {
-			r.open++
-			go r.watch(ctx, t, w)
+		if _, ok := t.Checker.(Watcher); ok {
+			r.listen(ctx, t, time.Now())
 		}
 	}
 	r.next, r.slack = time.Now().Add(offset(r.name, r.interval)), r.interval/10
@@ -150,6 +149,9 @@ func (r *Runner) wakeup(now time.Time) time.Time {
 		case !t.running && t.again:
 			sooner(t.reread.Add(spacing))
 		}
+		if t.watch.due() {
+			sooner(t.watch.again)
+		}
 	}
 	return at
 }
@@ -165,6 +167,9 @@ func (r *Runner) advance(ctx context.Context, now time.Time) {
 			t.reread = now
 			r.launch(ctx, t, now, true)
 		}
+		if t.watch.due() && !now.Before(t.watch.again) {
+			r.listen(ctx, t, now)
+		}
 	}
 	if r.round == nil && !now.Before(r.next) {
 		r.begin(ctx, now, nil)
@@ -172,18 +177,13 @@ func (r *Runner) advance(ctx context.Context, now time.Time) {
 	r.conclude(ctx)
 }
 
-// receive takes what a goroutine sent.
+// receive takes the end of a check or of a watch.
 func (r *Runner) receive(ctx context.Context, m message) {
 	t := r.tasks[m.task]
-	if m.last {
-		r.open--
-	}
+	r.open--
 	switch {
 	case m.watch:
-		if !m.last {
-			t.deaf = true
-			r.lost(t, m.err)
-		}
+		r.unheard(ctx, t, m.err)
 		return
 	case t.hung, ctx.Err() != nil: // counted as failed already; or broken off, which says nothing
 		t.running, t.hung = false, false
@@ -214,8 +214,8 @@ func (r *Runner) heed() {
 		if !t.hinted.Swap(false) {
 			continue
 		}
-		if t.deaf {
-			t.deaf = false
+		if t.watch.deaf {
+			t.watch.deaf = false
 			r.lost(t, nil)
 		}
 		t.again = t.again || r.seq > 0 || r.round != nil
@@ -228,17 +228,15 @@ func (r *Runner) lost(t *task, err error) {
 	}
 }
 
-// wait collects the goroutines, for at most patience.
+// wait collects what is still under way, for at most patience.
 func (r *Runner) wait() error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for r.open > 0 {
 		select {
 		case m := <-r.msgs:
-			if m.last {
-				r.open--
-				r.tasks[m.task].running = r.tasks[m.task].running && m.watch
-			}
+			r.open--
+			r.tasks[m.task].running = r.tasks[m.task].running && m.watch
 		case <-timer.C:
 			return fmt.Errorf("service %s: still running after %s: %s", r.name, patience, strings.Join(r.left(), ", "))
 		}

@@ -7,6 +7,7 @@ import (
 	"path"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -24,15 +25,26 @@ type task struct {
 	reread  time.Time // when a hint was last followed
 	last    Result    // of the last run, if any
 	counted Status    // in the last round that had a result of it
-	deaf    bool      // its source of hints was lost, and none has come since
 	hinted  atomic.Bool
+	watch   watch
 }
 
-// A message comes from a goroutine of a task.
+// A watch is how a task comes by hints. Only the Runner's loop touches it.
+type watch struct {
+	running bool
+	start   time.Time     // of the watch in flight, or of the last one
+	again   time.Time     // while none is in flight, when the next one starts; zero: there is none at all
+	backoff time.Duration // before the next one but one
+	deaf    bool          // the last one was lost, and no hint has come since
+}
+
+// due says whether another watch is to start, at the time that again gives.
+func (w *watch) due() bool { return !w.running && !w.again.IsZero() }
+
+// A message is the last that comes of a check or of a watch.
 type message struct {
 	task  int
 	watch bool // of the watch, not of the check
-	last  bool // the goroutine ends with it
 	took  time.Duration
 	err   error
 }
@@ -54,27 +66,29 @@ func (r *Runner) launch(ctx context.Context, t *task, now time.Time, event bool)
 	r.open++
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, t.Timeout)
-		defer cancel()
-		err := guard(func() error { return t.Checker.Check(ctx) })
-		r.msgs <- message{task: t.index, last: true, took: time.Since(now), err: err}
+		guard(func() error { return t.Checker.Check(ctx) }, func(err error) {
+			cancel()
+			r.msgs <- message{task: t.index, took: time.Since(now), err: err}
+		})
 	}()
 }
 
-// guard calls f and makes a Failure of a panic. runtime.Goexit, which nothing can undo, is seen too:
-// f runs in a goroutine of its own.
-func guard(f func() error) (err error) {
-	done := make(chan error, 1)
-	go func() {
-		err := error(&Failure{Reason: ReasonPanic, Detail: "the goroutine was ended by runtime.Goexit"})
-		defer func() {
-			if v := recover(); v != nil {
-				err = &Failure{Reason: ReasonPanic, Detail: fmt.Sprintf("%v (%s)", v, stack())}
-			}
-			done <- err
-		}()
-		err = f()
+// guard calls f and then done with its error, and makes a Failure of a panic. It may be all that its
+// goroutine does: of runtime.Goexit, which nothing can undo, done is told too, but guard does not return.
+func guard(f func() error, done func(error)) {
+	var err error
+	returned := false
+	defer func() {
+		switch v := recover(); {
+		case v != nil:
+			err = &Failure{Reason: ReasonPanic, Detail: fmt.Sprintf("%v (%s)", v, stack())}
+		case !returned:
+			err = &Failure{Reason: ReasonPanic, Detail: "the goroutine was ended by runtime.Goexit"}
+		}
+		done(err)
 	}()
-	return <-done
+	err = f()
+	returned = true
 }
 
 // stack names the innermost functions of a panic, called from the deferred function that recovers.
@@ -98,9 +112,10 @@ const (
 	backoffMax = 30 * time.Second
 )
 
-// watch keeps the hints of a task coming until ctx ends.
-func (r *Runner) watch(ctx context.Context, t *task, w Watcher) {
-	defer func() { r.msgs <- message{task: t.index, watch: true, last: true} }()
+// listen starts the watch of a task that has none in flight.
+func (r *Runner) listen(ctx context.Context, t *task, now time.Time) {
+	t.watch.running, t.watch.start = true, now
+	r.open++
 	wake := func() {
 		t.hinted.Store(true)
 		select {
@@ -108,37 +123,49 @@ func (r *Runner) watch(ctx context.Context, t *task, w Watcher) {
 		default: // the loop has one to come, and looks at all tasks then
 		}
 	}
-	for backoff := backoffMin; ; backoff = min(2*backoff, backoffMax) {
-		start := time.Now()
-		err := guard(func() error { return w.Watch(ctx, wake) })
-		if ctx.Err() != nil {
-			return
-		}
-		if err == nil {
-			err = errors.New("the watch ended by itself")
-		}
-		if time.Since(start) > backoffMax {
-			backoff = backoffMin
-		}
-		if errors.Is(err, ErrNoHints) {
-			backoff = backoffMax // it is asked again, for the target may become one that can be watched
-		} else if !r.tell(ctx, message{task: t.index, watch: true, err: err}) {
-			return
-		}
-		select {
-		case <-time.After(backoff):
-		case <-ctx.Done():
-			return
-		}
+	over := func(err error) { r.msgs <- message{task: t.index, watch: true, err: err} }
+	if s, ok := t.Checker.(Subscriber); ok {
+		go subscribe(ctx, s, wake, over)
+		return
 	}
+	w := t.Checker.(Watcher)
+	go guard(func() error { return w.Watch(ctx, wake) }, over)
 }
 
-// tell sends a message of a goroutine that goes on; it is false when ctx ended first.
-func (r *Runner) tell(ctx context.Context, m message) bool {
-	select {
-	case r.msgs <- m:
-		return true
-	case <-ctx.Done():
-		return false
+// subscribe ends long before the watch does, unless it panics.
+func subscribe(ctx context.Context, s Subscriber, wake func(), over func(error)) {
+	var once sync.Once
+	tell := func(err error) { once.Do(func() { over(err) }) }
+	guard(func() error {
+		s.Subscribe(ctx, wake, tell)
+		return nil
+	}, func(err error) {
+		if err != nil {
+			tell(err)
+		}
+	})
+}
+
+// unheard takes in that a watch has ended, and says when the next one starts.
+func (r *Runner) unheard(ctx context.Context, t *task, err error) {
+	r.heed() // what it woke for before
+	w := &t.watch
+	w.running = false
+	if ctx.Err() != nil {
+		return
 	}
+	if err == nil {
+		err = errors.New("the watch ended by itself")
+	}
+	now := time.Now()
+	if w.backoff == 0 || now.Sub(w.start) > backoffMax {
+		w.backoff = backoffMin
+	}
+	if errors.Is(err, ErrNoHints) {
+		w.backoff = backoffMax // it is asked again, for the target may become one that can be watched
+	} else {
+		w.deaf = true
+		r.lost(t, err)
+	}
+	w.again, w.backoff = now.Add(w.backoff), min(2*w.backoff, backoffMax)
 }

@@ -2,9 +2,9 @@ package checks
 
 import "net/netip"
 
-// A Targeter is a Spec whose check talks to addresses of its own choice. A managed prefix must not
-// be among them: once withdrawn it leads to another node, and that one would be asked. Targets is
-// called only after Validate found nothing.
+// A Targeter is a Spec whose check talks to addresses of its own choice, which Targets gives with their
+// zones. A managed prefix must not be among them: once withdrawn it leads to another node, and that one
+// would be asked. Targets is called only after Validate found nothing.
 type Targeter interface {
 	Targets() []netip.Addr
 }

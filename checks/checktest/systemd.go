@@ -79,7 +79,6 @@ func NewSystemd(tb testing.TB) *Systemd {
 	tb.Cleanup(func() { os.RemoveAll(dir) })
 	s := &Systemd{Socket: filepath.Join(dir, "bus"), config: filepath.Join(dir, "conf"), tb: tb, units: map[string]Unit{}}
 	config := `<busconfig><type>system</type><listen>unix:path=` + s.Socket + `</listen><auth>EXTERNAL</auth>
-<limit name="max_match_rules_per_connection">100</limit>
 <policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/><allow user="*"/></policy></busconfig>`
 	if err := os.WriteFile(s.config, []byte(config), 0o600); err != nil {
 		tb.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"vouch/checks"
 )
 
 // A raw socket is not given what is another's, neither of the time before it has a filter nor of later:
@@ -20,7 +22,7 @@ func TestRawSocketGetsItsOwn(t *testing.T) {
 			proto = unix.IPPROTO_ICMPV6
 		}
 		open := func(before func()) *Socket {
-			fd, err := unix.Socket(family(to), unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, proto)
+			fd, err := unix.Socket(checks.Family(to), unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, proto)
 			if err != nil {
 				if os.Getenv("CI") == "true" {
 					t.Fatalf("no raw socket, which needs CAP_NET_RAW: %v", err)

@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -53,7 +51,7 @@ func Echo(ctx context.Context, o Options, target netip.Addr) (*Socket, error) {
 
 // UDP gives a socket for UDP. The error is a *checks.Failure. Reads end when ctx does.
 func UDP(ctx context.Context, o Options, target netip.AddrPort) (*Socket, error) {
-	fd, err := unix.Socket(family(target.Addr()), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
+	fd, err := unix.Socket(checks.Family(target.Addr()), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
 	if err != nil {
 		return nil, checks.NetFailure(ctx, "", err)
 	}
@@ -75,14 +73,14 @@ func echoFD(target netip.Addr) (fd int, raw bool, err error) {
 		proto = unix.IPPROTO_ICMPV6
 	}
 	const flags = unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
-	fd, err = unix.Socket(family(target), unix.SOCK_DGRAM|flags, proto)
+	fd, err = unix.Socket(checks.Family(target), unix.SOCK_DGRAM|flags, proto)
 	if err == nil {
 		return fd, false, nil
 	}
 	if checks.Starved(err) {
 		return -1, false, &checks.Failure{Reason: checks.ReasonUnknown, Err: err}
 	}
-	switch fd, err = unix.Socket(family(target), unix.SOCK_RAW|flags, proto); {
+	switch fd, err = unix.Socket(checks.Family(target), unix.SOCK_RAW|flags, proto); {
 	case err == nil:
 		return fd, true, nil
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
@@ -95,13 +93,6 @@ func echoFD(target netip.Addr) (fd int, raw bool, err error) {
 
 // WayToPing is what lets a process send echo requests.
 const WayToPing = "give it CAP_NET_RAW, or its group a place in the sysctl net.ipv4.ping_group_range"
-
-func family(a netip.Addr) int {
-	if a.Is4() {
-		return unix.AF_INET
-	}
-	return unix.AF_INET6
-}
 
 // open gives s the socket fd, which it closes when that fails.
 func open(ctx context.Context, fd int, o Options, s *Socket) (*Socket, error) {
@@ -130,31 +121,21 @@ func (s *Socket) setUp(fd int, o Options) error {
 	if err := s.setOptions(fd, o.Whole); err != nil {
 		return err
 	}
-	zone := s.target.Addr().Zone()
-	if zone == "" {
-		zone = o.Origin.Device
-	}
-	source := o.Origin.SourceAddr()
-	if source.IsValid() && source.IsLinkLocalUnicast() && source.Is6() && source.Zone() == "" {
-		source = source.WithZone(zone)
+	source, to, err := o.Origin.Ends(s.target.Addr())
+	if err != nil {
+		return err
 	}
 	if !source.IsValid() {
 		source = netip.IPv4Unspecified()
-		if s.target.Addr().Is6() {
+		if to.Is6() {
 			source = netip.IPv6Unspecified()
 		}
 	}
-	for _, step := range []struct {
-		do func(int, unix.Sockaddr) error
-		to netip.AddrPort
-	}{{unix.Bind, netip.AddrPortFrom(source, 0)}, {unix.Connect, s.target}} {
-		to, err := sockaddr(step.to)
-		if err == nil {
-			err = step.do(fd, to)
-		}
-		if err != nil {
-			return err
-		}
+	if err := unix.Bind(fd, checks.Sockaddr(netip.AddrPortFrom(source, 0))); err != nil {
+		return err
+	}
+	if err := unix.Connect(fd, checks.Sockaddr(netip.AddrPortFrom(to, s.target.Port()))); err != nil {
+		return err
 	}
 	return s.nameIt(fd)
 }
@@ -278,27 +259,6 @@ func receive(fd int, buf []byte) (Message, error) {
 			return Message{}, err
 		}
 	}
-}
-
-func sockaddr(a netip.AddrPort) (unix.Sockaddr, error) {
-	if a.Addr().Is4() {
-		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}, nil
-	}
-	sa := &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
-	zone := a.Addr().Zone()
-	if zone == "" {
-		return sa, nil
-	}
-	if n, err := strconv.ParseUint(zone, 10, 32); err == nil {
-		sa.ZoneId = uint32(n)
-		return sa, nil
-	}
-	link, err := net.InterfaceByName(zone)
-	if err != nil {
-		return nil, &checks.Failure{Reason: checks.ReasonUnreachable, Detail: "there is no interface " + zone}
-	}
-	sa.ZoneId = uint32(link.Index)
-	return sa, nil
 }
 
 func addrPort(sa unix.Sockaddr) netip.AddrPort {

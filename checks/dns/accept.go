@@ -33,7 +33,9 @@ func (a *Accept) UnmarshalTOML(v any) error {
 				a.wrong = fmt.Sprint(v)
 				return nil
 			}
-			a.rcodes = append(a.rcodes, strings.ToUpper(s))
+			if s = strings.ToUpper(s); !slices.Contains(a.rcodes, s) {
+				a.rcodes = append(a.rcodes, s)
+			}
 		}
 		if len(v) == 0 {
 			a.wrong = "[]"

@@ -51,8 +51,8 @@ func (c *checker) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if f := c.want.judge(query, reply); f != nil {
-		return f
+	if err := c.want.judge(ctx, query, reply); err != nil {
+		return err
 	}
 	if c.reference == nil && c.maxAge == 0 {
 		return nil
@@ -112,8 +112,13 @@ func truncated(proto string) error {
 	return &checks.Failure{Reason: checks.ReasonProtocol, Detail: "the answer over " + proto + " is truncated"}
 }
 
-// fallback says of a failure that it met the second try, over tcp.
-func fallback(err error) error { return prefixed("tcp fallback", err) }
+// fallback says of a failure that it met the second try, over tcp. That it is a timeout the reason says, which is
+// shown before it.
+func fallback(err error) error {
+	f := prefixed("over tcp, as the answer did not fit into udp", err)
+	f.Detail = strings.Replace(f.Detail, ": timeout after ", ": no answer within ", 1)
+	return f
+}
 
 // prefixed puts words before the detail of a failure.
 func prefixed(words string, err error) *checks.Failure {

@@ -114,11 +114,11 @@ func TestAnswers(t *testing.T) {
 		"truncated":            {udp: checktest.Truncated(), tcp: ok},
 		"truncated, cut":       {udp: checktest.Bytes(func(b []byte) []byte { b[2] |= 2; return b[:len(b)-20] }), tcp: ok},
 		"larger than read":     {udp: tooMuch, tcp: tooMuch},
-		"tcp refused":          {checktest.Truncated(), nil, checks.ReasonRefused, []string{"tcp fallback"}},
-		"tcp truncated":        {checktest.Truncated(), checktest.Truncated(), checks.ReasonProtocol, []string{"tcp fallback: the answer over tcp is truncated"}},
-		"tcp silent":           {checktest.Truncated(), checktest.Silent(), checks.ReasonTimeout, []string{"tcp fallback: timeout after 200ms (sent from 127.0.0.1, 0 of 1 replies)"}},
-		"tcp closes":           {checktest.Truncated(), checktest.Close(), checks.ReasonProtocol, []string{"tcp fallback: the connection was closed"}},
-		"tcp other id":         {checktest.Truncated(), wrongID, checks.ReasonTimeout, []string{"tcp fallback: timeout after 200ms", "1 with another id"}},
+		"tcp refused":          {checktest.Truncated(), nil, checks.ReasonRefused, []string{"refused: over tcp, as the answer did not fit into udp: connect: connection refused"}},
+		"tcp truncated":        {checktest.Truncated(), checktest.Truncated(), checks.ReasonProtocol, []string{"over tcp, as the answer did not fit into udp: the answer over tcp is truncated"}},
+		"tcp silent":           {checktest.Truncated(), checktest.Silent(), checks.ReasonTimeout, []string{"timeout: over tcp, as the answer did not fit into udp: no answer within 200ms (sent from 127.0.0.1, 0 of 1 replies)"}},
+		"tcp closes":           {checktest.Truncated(), checktest.Close(), checks.ReasonProtocol, []string{"over tcp, as the answer did not fit into udp: the connection was closed"}},
+		"tcp other id":         {checktest.Truncated(), wrongID, checks.ReasonTimeout, []string{"timeout: over tcp, as the answer did not fit into udp: no answer within 200ms", "1 with another id"}},
 		"tcp servfail":         {udp: checktest.Truncated(), tcp: checktest.Answer(dns.RcodeServerFailure)},
 	} {
 		t.Run(name, func(t *testing.T) {

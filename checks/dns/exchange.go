@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/miekg/dns"
@@ -22,6 +23,8 @@ const (
 	// traceSize is how much of a message is shown.
 	traceSize = 4096
 )
+
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
 // A peer is a server, and how it is talked to. It keeps nothing from one question to the next.
 type peer struct {
@@ -79,7 +82,9 @@ func (p *peer) converse(ctx context.Context, conn net.Conn, proto string, query 
 	if err != nil {
 		return nil, &checks.Failure{Reason: checks.ReasonError, Detail: "the question cannot be packed", Err: err}
 	}
-	r := reader{conn: conn, buf: make([]byte, bufferSize)}
+	buf := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(buf) // of which no message keeps anything
+	r := reader{conn: conn, buf: buf[:]}
 	read := r.datagram
 	if proto != "udp" {
 		wire, read = append(binary.BigEndian.AppendUint16(nil, uint16(len(wire))), wire...), r.framed
@@ -118,6 +123,7 @@ func receive(ctx context.Context, read func() ([]byte, error), query *dns.Msg, d
 		// A datagram may be cut where the header says so, or by our buffer; what came tells enough.
 		if err != nil && len(wire) == bufferSize {
 			reply.Truncated = true
+			checks.Tracef(ctx, checks.Note, "what comes next is cut: it is larger than %d bytes, and no more than %d were asked for", bufferSize, ednsSize)
 		}
 		why := d.count(query, reply, err)
 		if why == "" {

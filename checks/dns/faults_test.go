@@ -33,18 +33,29 @@ func TestReturnPathIsBroken(t *testing.T) {
 	want(t, ask("203.0.113.1:53", "", 5*time.Second), checks.ReasonUnreachable)
 }
 
+// everywhere listens at all addresses, on one port for udp and tcp.
+func everywhere(t *testing.T) (net.PacketConn, net.Listener) {
+	t.Helper()
+	for range 50 {
+		pc, err := net.ListenPacket("udp4", "0.0.0.0:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln, err := net.ListenTCP("tcp4", &net.TCPAddr{Port: pc.LocalAddr().(*net.UDPAddr).Port})
+		if err == nil {
+			return pc, ln
+		}
+		pc.Close() // somebody has the port for tcp
+	}
+	t.Fatal("no port that is free for udp and tcp")
+	return nil, nil
+}
+
 // A server on a wildcard socket answers from whatever address the kernel likes best. Over UDP that is no reply;
 // over TCP nothing is amiss: the two are checks of their own.
 func TestAnswerFromAnotherAddress(t *testing.T) {
-	pc, err := net.ListenPacket("udp4", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := pc.LocalAddr().(*net.UDPAddr).Port
-	ln, err := net.ListenTCP("tcp4", &net.TCPAddr{Port: port})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pc, ln := everywhere(t)
+	port := ln.Addr().(*net.TCPAddr).Port
 	answer := dns.HandlerFunc(ok)
 	udp, tcp := wildcard{pc}, &dns.Server{Listener: ln, Handler: answer}
 	ended := make(chan struct{}, 2)

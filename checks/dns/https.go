@@ -16,6 +16,7 @@ import (
 	"github.com/miekg/dns"
 
 	"vouch/checks"
+	"vouch/checks/payload"
 	"vouch/checks/trust"
 )
 
@@ -58,17 +59,20 @@ func (p *peer) post(ctx context.Context, conn net.Conn, query *dns.Msg, allowed 
 	}
 	req.Header = http.Header{"Content-Type": {mediaType}, "Accept": {mediaType}, "User-Agent": {"vouch"}}
 	checks.Tracef(ctx, checks.Sent, "POST %s HTTP/2\nContent-Type: %s\nAccept: %s\n%d bytes", p.url, mediaType, mediaType, len(wire))
-	t := transport(conn)
-	defer t.CloseIdleConnections()
 	broken := func(what string, err error) error {
 		late := fmt.Sprintf("timeout after %s (sent from %s, %s)", allowed, checks.From(conn), what)
 		f := trust.Failure(ctx, late, err)
 		if f.Reason == checks.ReasonError {
-			f = &checks.Failure{Reason: checks.ReasonProtocol, Detail: "HTTP/2 broke off, " + what, Err: err}
+			f = &checks.Failure{Reason: checks.ReasonProtocol, Detail: "HTTP/2 broke off, " + what, Err: errors.New(payload.Clip(err.Error()))}
 		}
 		return f
 	}
-	resp, err := t.RoundTrip(req)
+	plain, err := speak(ctx, conn)
+	if err != nil {
+		return nil, broken("no response", err)
+	}
+	defer plain.Close()
+	resp, err := plain.RoundTrip(req)
 	if err != nil {
 		return nil, broken("no response", err)
 	}
@@ -83,24 +87,30 @@ func (p *peer) post(ctx context.Context, conn net.Conn, query *dns.Msg, allowed 
 	return message(ctx, &ask, body)
 }
 
-// transport speaks HTTP/2, and nothing else, over a connection that there is.
-func transport(conn net.Conn) *http.Transport {
+// speak makes a connection of HTTP/2 out of one that is already there. It is not for a pool, which would hide why
+// the server ended it.
+func speak(ctx context.Context, conn net.Conn) (*http.ClientConn, error) {
 	var h2 http.Protocols
 	h2.SetHTTP2(true)
-	return &http.Transport{
+	t := &http.Transport{
 		Protocols: &h2, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
 		HTTP2:          &http.HTTP2Config{MaxReceiveBufferPerConnection: 1 << 17, MaxReceiveBufferPerStream: 1 << 17},
 		DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
 	}
+	plain, err := t.NewClientConn(ctx, "https", conn.RemoteAddr().String())
+	if t.TLSNextProto["h2"] == nil { // where net/http keeps what it has for HTTP/2
+		if err == nil {
+			plain.Close()
+		}
+		err = &checks.Failure{Reason: checks.ReasonUnknown, Detail: "HTTP/2 is switched off in this process: take http2client=0 out of its GODEBUG"}
+	}
+	return plain, err
 }
 
 // judgeHead wants a response to be one with a DNS message.
 func judgeHead(ctx context.Context, resp *http.Response) *checks.Failure {
 	if checks.Traced(ctx) {
-		var b bytes.Buffer
-		_ = resp.Header.Write(&b) // a buffer takes all
-		text := strings.ReplaceAll(b.String(), "\r\n", "\n")
-		checks.Tracef(ctx, checks.Got, "%s %d\n%s", resp.Proto, resp.StatusCode, text[:min(len(text), traceSize)])
+		checks.Tracef(ctx, checks.Got, "%s %d\n%s", resp.Proto, resp.StatusCode, payload.Headers(resp.Header))
 	}
 	if resp.StatusCode != http.StatusOK {
 		status := strings.TrimSpace(fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)))

@@ -1,10 +1,10 @@
 package dns
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +15,7 @@ import (
 	"github.com/miekg/dns"
 
 	"vouch/checks"
+	"vouch/checks/payload"
 )
 
 // An expectation is what an answer must be. It may be used concurrently.
@@ -24,8 +25,8 @@ type expectation struct {
 	nsid   []byte // nil: any
 	least  int    // number of records
 	values []value
-	match  *regexp.Regexp // nil: any
-	maxTTL time.Duration  // 0: any
+	match  *payload.Pattern // nil: any
+	maxTTL time.Duration    // 0: any
 }
 
 // A value is the data of a record as it is wanted.
@@ -53,7 +54,7 @@ func (s *Spec) expects() (w expectation, err error) {
 		w.values = append(w.values, v)
 	}
 	if s.Match != "" {
-		w.match, err = regexp.Compile(s.Match)
+		w.match, err = payload.Compile(s.Match)
 	}
 	return w, err
 }
@@ -72,7 +73,22 @@ func (s *Spec) value(text string) (value, error) {
 	if err == nil && (rr == nil || rr.Header().Rrtype != dns.StringToType[s.Qtype]) {
 		err = errNoData
 	}
+	if err != nil {
+		return value{}, err
+	}
+	rr, err = unpacked(rr)
 	return value{text, rr}, err
+}
+
+// unpacked gives a record in the form that the DNS library gives those of an answer.
+func unpacked(rr dns.RR) (dns.RR, error) {
+	wire := make([]byte, dns.MaxMsgSize)
+	n, err := dns.PackRR(rr, wire, 0, nil, false)
+	if err != nil {
+		return nil, err
+	}
+	rr, _, err = dns.UnpackRR(wire[:n], 0)
+	return rr, err
 }
 
 // octets reads an NSID as it is written.
@@ -83,8 +99,8 @@ func octets(s string) ([]byte, error) {
 	return []byte(s), nil
 }
 
-// judge says what of the reply to query is not as it must be; nil if all is.
-func (w *expectation) judge(query, reply *dns.Msg) *checks.Failure {
+// judge says what of the reply to query is not as it must be; nil if all is. The error is a *checks.Failure.
+func (w *expectation) judge(ctx context.Context, query, reply *dns.Msg) error {
 	if w.nsid != nil {
 		if got, ok := nsid(reply); !ok || !slices.Equal(got, w.nsid) {
 			return mismatch("%s, want NSID %s", said(got, ok), shown(w.nsid))
@@ -100,12 +116,12 @@ func (w *expectation) judge(query, reply *dns.Msg) *checks.Failure {
 		}
 	}
 	if w.accept.records() {
-		return w.judgeRecords(query, reply)
+		return w.judgeRecords(ctx, query, reply)
 	}
 	return nil
 }
 
-func (w *expectation) judgeRecords(query, reply *dns.Msg) *checks.Failure {
+func (w *expectation) judgeRecords(ctx context.Context, query, reply *dns.Msg) error {
 	rrs, end := records(query.Question[0], reply)
 	kind := dns.TypeToString[query.Question[0].Qtype]
 	if len(rrs) < w.least {
@@ -120,8 +136,8 @@ func (w *expectation) judgeRecords(query, reply *dns.Msg) *checks.Failure {
 			return mismatch("no record of type %s is %s; there is %s", kind, short(v.text), summary(rrs))
 		}
 	}
-	if w.match != nil && !slices.ContainsFunc(rrs, func(rr dns.RR) bool { return w.match.MatchString(data(rr)) }) {
-		return mismatch("no record of type %s matches %s; there is %s", kind, short(w.match.String()), summary(rrs))
+	if err := w.judgeMatch(ctx, kind, rrs); err != nil {
+		return err
 	}
 	for _, rr := range rrs {
 		if w.maxTTL > 0 && time.Duration(rr.Header().Ttl)*time.Second > w.maxTTL {
@@ -129,6 +145,19 @@ func (w *expectation) judgeRecords(query, reply *dns.Msg) *checks.Failure {
 		}
 	}
 	return nil
+}
+
+// judgeMatch wants the data of one of the records to match.
+func (w *expectation) judgeMatch(ctx context.Context, kind string, rrs []dns.RR) error {
+	if w.match == nil {
+		return nil
+	}
+	for _, rr := range rrs {
+		if found, err := w.match.Match(ctx, []byte(data(rr))); found || err != nil {
+			return err
+		}
+	}
+	return mismatch("no record of type %s matches %s; there is %s", kind, short(w.match.String()), summary(rrs))
 }
 
 func mismatch(format string, args ...any) *checks.Failure {
@@ -206,9 +235,6 @@ func unescape(s string) string {
 
 // summary gives the data of records for people, in an order that is the same each time.
 func summary(rrs []dns.RR) string {
-	if len(rrs) == 0 {
-		return "none"
-	}
 	all := make([]string, len(rrs))
 	for i, rr := range rrs {
 		all[i] = data(rr)

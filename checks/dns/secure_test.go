@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -207,8 +208,16 @@ func TestOverHTTPSHostile(t *testing.T) {
 		reason checks.Reason
 		words  string
 	}{
-		"reset":        {func(c net.Conn) { _ = checktest.Frame(c, reset, 0, 1, []byte{0, 0, 0, 2}) }, checks.ReasonProtocol, "HTTP/2 broke off"},
-		"goes away":    {func(c net.Conn) { _ = checktest.Frame(c, goaway, 0, 0, make([]byte, 8)) }, checks.ReasonProtocol, "HTTP/2 broke off"},
+		"reset":     {func(c net.Conn) { _ = checktest.Frame(c, reset, 0, 1, []byte{0, 0, 0, 2}) }, checks.ReasonProtocol, "HTTP/2 broke off"},
+		"goes away": {func(c net.Conn) { _ = checktest.Frame(c, goaway, 0, 0, make([]byte, 8)) }, checks.ReasonProtocol, "HTTP/2 broke off"},
+		"is going":  {func(c net.Conn) { _ = checktest.Frame(c, goaway, 0, 0, make([]byte, 8)); _, _ = io.Copy(io.Discard, c) }, checks.ReasonProtocol, "graceful shutdown GOAWAY"},
+		"says why": {func(c net.Conn) {
+			_ = checktest.Frame(c, goaway, 0, 0, append([]byte{0, 0, 0, 1, 0, 0, 0, 2}, strings.Repeat("N", 9999)...))
+		}, checks.ReasonProtocol, "NNN…"},
+		"refuses": {func(c net.Conn) {
+			_ = checktest.Frame(c, reset, 0, 1, []byte{0, 0, 0, 7})
+			_, _ = io.Copy(io.Discard, c)
+		}, checks.ReasonProtocol, "HTTP/2 broke off, no response: stream error: stream ID 1; REFUSED_STREAM"},
 		"bad frame":    {func(c net.Conn) { _ = checktest.Frame(c, head, 4, 1, []byte{255, 255, 255}) }, checks.ReasonProtocol, "HTTP/2 broke off"},
 		"bad settings": {func(c net.Conn) { _ = checktest.Frame(c, settings, 0, 0, []byte{1}) }, checks.ReasonProtocol, "HTTP/2 broke off"},
 		"body first":   {func(c net.Conn) { _ = checktest.Frame(c, data, 1, 1, []byte{1}) }, checks.ReasonProtocol, "HTTP/2 broke off"},
@@ -325,14 +334,17 @@ func open(tb testing.TB) int {
 func TestTrace(t *testing.T) {
 	ca := checktest.NewCA(t)
 	conf := ca.Issue(t, host).Config()
-	doh := over("https", checktest.DNSOverHTTPS(t, "127.0.0.1", conf, checktest.Message(tooMuch)), ca)
+	doh := over("https", checktest.DNSOverHTTPS(t, "127.0.0.1", conf, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Set-Cookie", "session=s3cret")
+		checktest.Message(tooMuch)(w, r)
+	}), ca)
 	plain := Spec{Server: checktest.DNS(t, "127.0.0.1", checktest.Each(wrongID, checktest.Truncated()), ok).String(), Name: "probe.example.net", RandomLabel: true}
 	for name, c := range map[string]struct {
 		spec  Spec
 		words []string
 	}{
 		"udp":   {plain, []string{"* udp to 127.0.0.1:", ".probe.example.net.\tIN\t NS", "< ", "dropped: another id", "* the answer is truncated: asking again over tcp", "* tcp to", "checktest"}},
-		"https": {doh, []string{"TLS 1.3", "> POST https://ns.example.net:", "Content-Type: application/dns-message", "< HTTP/2.0 200", "…"}},
+		"https": {doh, []string{"TLS 1.3", "> POST https://ns.example.net:", "Content-Type: application/dns-message", "< HTTP/2.0 200", "Set-Cookie: …", "…"}},
 	} {
 		var all strings.Builder
 		ctx := checks.WithTrace(t.Context(), func(d checks.Direction, text string) { fmt.Fprintf(&all, "%c %s\n", d, text) })
@@ -353,10 +365,21 @@ func TestTrace(t *testing.T) {
 				t.Errorf("%s: the trace does not have %q:\n%s", name, w, &all)
 			}
 		}
+		if strings.Contains(all.String(), "s3cret") {
+			t.Errorf("%s: a secret is shown:\n%s", name, &all)
+		}
 		if all.Len() > 4*traceSize {
 			t.Errorf("%s: %d bytes of trace", name, all.Len())
 		}
 	}
+}
+
+// Where HTTP/2 is switched off from outside, that is told, and says nothing about the server.
+func TestSwitchedOff(t *testing.T) {
+	t.Setenv("GODEBUG", "http2client=0")
+	ca := checktest.NewCA(t)
+	at := checktest.DNSOverHTTPS(t, "127.0.0.1", ca.Issue(t, host).Config(), checktest.Message(ok))
+	want(t, probe(t, over("https", at, ca)), checks.ReasonUnknown, "HTTP/2 is switched off in this process: take http2client=0 out of its GODEBUG")
 }
 
 func BenchmarkSecure(b *testing.B) {

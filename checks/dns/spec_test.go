@@ -111,6 +111,11 @@ func TestProblems(t *testing.T) {
 		`max_ttl = "1500ms"`:                                          "max_ttl: must be whole seconds (1.5s)",
 		`max_ttl = "-1s"`:                                             "max_ttl: must be whole seconds (-1s)",
 		`flags = ["AA", "do", "qr"]`:                                  "flags: is not a flag that can be wanted (do)|flags: is not a flag that can be wanted (qr)",
+		`name = "bücher.example"`:                                     "name: must be in ASCII, as it goes over the wire (bücher.example.)",
+		"min_answers = 0\nmax_ttl = \"30s\"":                          "min_answers: cannot be 0 with max_ttl, which looks at a record (0)",
+		"min_answers = 0\nmatch = \"x\"\nserial_max_age = \"1h\"":     "min_answers: cannot be 0 with match, which looks at a record (0)",
+		`min_answers = 0`:                                             "",
+		`nsid = "0x"`:                                                 "nsid: is neither text nor hexadecimal (0x)",
 		`nsid = "0xabc"`:                                              "nsid: is neither text nor hexadecimal (0xabc)",
 		`serial_from = "primary"`:                                     "serial_from: is not an IP address with a port (primary)",
 		"serial_from = \"192.0.2.1\"\nqtype = \"NS\"":                 "qtype: must be SOA with serial_from (NS)",
@@ -240,5 +245,16 @@ func TestAcceptIsWrittenAsRead(t *testing.T) {
 		if !strings.Contains(b.String(), "accept = "+v+"\n") {
 			t.Errorf("%s is written as %s", v, &b)
 		}
+	}
+}
+
+// An rcode that is written twice is one, with the same defaults.
+func TestAcceptTwice(t *testing.T) {
+	s := decode(t, "server = \"127.0.0.1\"\naccept = [\"NOERROR\", \"noerror\"]")
+	if ps := s.Validate(); ps != nil {
+		t.Fatal(ps)
+	}
+	if s.Accept.String() != `["NOERROR"]` || s.MinAnswers == nil || *s.MinAnswers != 1 {
+		t.Errorf("%s, min_answers %v", s.Accept, s.MinAnswers)
 	}
 }

@@ -3,15 +3,16 @@ package dns
 import (
 	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/miekg/dns"
 
 	"vouch/checks"
+	"vouch/checks/payload"
 )
 
 // notAsked are types that are no question, or whose answer is a transfer.
@@ -67,17 +68,7 @@ func (s *Spec) validateQuestion() (ps []checks.Problem) {
 	if s.RandomLabel && s.Name == "" {
 		ps = append(ps, checks.Problem{Key: "random_label", What: "needs a name", WayOut: `write such as name = "probe.example.net", with a wildcard below it`})
 	}
-	s.Name = dns.Fqdn(orDefault(s.Name, "."))
-	_, ok := dns.IsDomainName(s.Name)
-	wire, err := dns.PackDomainName(s.Name, make([]byte, 256), 0, nil, false)
-	switch {
-	case !ok || err != nil || wire > 255:
-		ps = append(ps, checks.Problem{Key: "name", What: "is not a domain name", Got: s.Name,
-			WayOut: "write labels of 1 to 63 characters, 253 in all"})
-	case s.RandomLabel && wire+labelSize > 255:
-		ps = append(ps, checks.Problem{Key: "name", What: "has no room for a random label before it", Got: s.Name,
-			WayOut: "write one of 236 characters at most"})
-	}
+	ps = append(ps, s.validateName()...)
 	kind := "NS"
 	if len(s.serialKeys()) > 0 {
 		kind = "SOA"
@@ -92,6 +83,29 @@ func (s *Spec) validateQuestion() (ps []checks.Problem) {
 		ps = append(ps, checks.Problem{Key: "class", What: "is not a class", Got: s.Class, WayOut: `write "IN", or "CH" for id.server`})
 	}
 	return ps
+}
+
+// validateName brings the name into the form that the DNS library gives those of an answer.
+func (s *Spec) validateName() []checks.Problem {
+	s.Name = dns.Fqdn(orDefault(s.Name, "."))
+	p := checks.Problem{Key: "name", Got: s.Name}
+	wire := make([]byte, 256)
+	_, ok := dns.IsDomainName(s.Name)
+	n, err := dns.PackDomainName(s.Name, wire, 0, nil, false)
+	switch {
+	case strings.ContainsFunc(s.Name, func(r rune) bool { return r > unicode.MaxASCII }):
+		p.What, p.WayOut = "must be in ASCII, as it goes over the wire", "write the xn-- form"
+	case !ok || err != nil || n > 255:
+		p.What, p.WayOut = "is not a domain name", "write labels of 1 to 63 characters, 253 in all"
+	case s.RandomLabel && n+labelSize > 255:
+		p.What, p.WayOut = "has no room for a random label before it", "write one of 236 characters at most"
+	default:
+		if s.Name, _, err = dns.UnpackDomainName(wire[:n], 0); err == nil {
+			return nil
+		}
+		p.What, p.WayOut = "is not a domain name", "write labels of 1 to 63 characters, 253 in all"
+	}
+	return []checks.Problem{p}
 }
 
 // recordKeys are the keys that look at records.
@@ -139,13 +153,18 @@ func (s *Spec) validateAnswer() (ps []checks.Problem) {
 		ps = append(ps, checks.Problem{Key: "min_answers", What: "must be from 0 to 1000", Got: strconv.Itoa(*s.MinAnswers),
 			WayOut: "leave it out for 1"})
 	}
+	if keys := s.recordKeys(); s.MinAnswers != nil && *s.MinAnswers == 0 && len(keys) > 1 {
+		keys = slices.DeleteFunc(keys, func(key string) bool { return key == "min_answers" })
+		ps = append(ps, checks.Problem{Key: "min_answers", What: "cannot be 0 with " + keys[0] + ", which looks at a record", Got: "0",
+			WayOut: "leave it out, or remove " + strings.Join(keys, ", ")})
+	}
 	for _, v := range s.Answer {
 		if _, err := s.value(v); err != nil {
 			ps = append(ps, checks.Problem{Key: "answer", What: "is not the data of a record of type " + s.Qtype, Got: v,
 				WayOut: `write it as in a zone file, such as "192.0.2.1" for A or "10 mail.example.net." for MX`})
 		}
 	}
-	if _, err := regexp.Compile(s.Match); err != nil {
+	if _, err := payload.Compile(s.Match); err != nil {
 		ps = append(ps, checks.Problem{Key: "match", What: err.Error(), Got: s.Match, WayOut: "write a regular expression (RE2)"})
 	}
 	if s.MaxTTL < 0 || s.MaxTTL%time.Second != 0 {
@@ -163,7 +182,7 @@ func (s *Spec) validateIdentity() (ps []checks.Problem) {
 			ps = append(ps, checks.Problem{Key: "flags", What: "is not a flag that can be wanted", Got: f, WayOut: `write "AA", "AD" or "RA"`})
 		}
 	}
-	if _, err := octets(s.NSID); err != nil {
+	if nsid, err := octets(s.NSID); err != nil || s.NSID != "" && len(nsid) == 0 {
 		ps = append(ps, checks.Problem{Key: "nsid", What: "is neither text nor hexadecimal", Got: s.NSID,
 			WayOut: `write the text as the server is configured to say it, or "0x" and an even number of hexadecimal digits`})
 	}

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"syscall"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vouch/checks"
+	"vouch/checks/payload"
 )
 
 // traced is how much of a content a trace shows, in bytes.
@@ -27,10 +27,9 @@ type checker struct {
 	absent   bool // it must not be there
 	maxAge   time.Duration
 	contains []byte
-	match    *regexp.Regexp
+	match    *payload.Pattern
 	kernel   *kernel
-
-	under chan finding // a look that has not come back yet, or nil
+	looks    *table
 }
 
 var (
@@ -55,44 +54,24 @@ type finding struct {
 
 // Check looks at the file once.
 func (c *checker) Check(ctx context.Context) error {
-	f, ok := c.look(ctx)
+	f, ok := c.looks.look(ctx, view{c.path, c.reads()})
 	if !ok {
-		return late(ctx)
+		return c.late(ctx)
 	}
 	f.trace(ctx, c.path)
-	if failure := c.judge(f, time.Now()); failure != nil {
-		return failure
-	}
-	return nil
+	return c.judge(ctx, f, time.Now())
 }
 
-// look gives what is found, or false when ctx ends first. A look cannot be broken off: where a file system is
-// dead (NFS) it goes on in a goroutine of its own, and no second one is begun.
-func (c *checker) look(ctx context.Context) (finding, bool) {
-	for {
-		old := c.under != nil
-		if !old {
-			c.under = make(chan finding, 1)
-			go func(found chan<- finding) { found <- lookUp(c.path, c.reads()) }(c.under)
-		}
-		select {
-		case f := <-c.under:
-			c.under = nil
-			if old {
-				continue // it says how things were
-			}
-			return f, true
-		case <-ctx.Done():
-			return finding{}, false
-		}
+// late says what it means that there is no finding.
+func (c *checker) late(ctx context.Context) *checks.Failure {
+	f := &checks.Failure{Reason: checks.ReasonTimeout, Detail: "its file system does not answer in time"}
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		f.Reason, f.Detail, f.Err = checks.ReasonUnknown, "broken off", ctx.Err()
+	case c.absent:
+		f.Reason = checks.ReasonUnknown
 	}
-}
-
-func late(ctx context.Context) *checks.Failure {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return &checks.Failure{Reason: checks.ReasonUnknown, Detail: "broken off", Err: ctx.Err()}
-	}
-	return &checks.Failure{Reason: checks.ReasonTimeout, Detail: "its file system does not answer in time"}
+	return f
 }
 
 // lookUp looks at what the path leads to, and reads it if asked.
@@ -129,25 +108,29 @@ func head(path string) (content []byte, more bool, err error) {
 
 var errChanged = errors.New("it was replaced while it was read")
 
-// judge says what is wrong with what was found, or nil.
-func (c *checker) judge(f finding, now time.Time) *checks.Failure {
+// judge says what is wrong with what was found, or nil. That something is not there is not known of a path
+// that cannot be followed to its end. The error is a *checks.Failure.
+func (c *checker) judge(ctx context.Context, f finding, now time.Time) error {
 	switch {
 	case missing(f.err):
 		if c.absent {
 			return nil
 		}
 		return &checks.Failure{Reason: checks.ReasonAbsent, Detail: f.obstacle(c.path)}
-	case denied(f.err), f.err != nil && checks.Starved(f.err), errors.Is(f.err, errChanged):
+	case denied(f.err), f.err != nil && (c.absent || checks.Starved(f.err)), errors.Is(f.err, errChanged):
 		return &checks.Failure{Reason: checks.ReasonUnknown, Detail: f.obstacle(c.path)}
 	case f.err != nil:
 		return &checks.Failure{Reason: checks.ReasonError, Detail: f.obstacle(c.path)}
 	case c.absent:
 		return &checks.Failure{Reason: checks.ReasonMismatch, Detail: "is there, and must not be"}
 	}
-	if failure := c.judgeAge(f.info.ModTime(), now); failure != nil || !c.reads() {
+	if failure := c.judgeAge(f.info.ModTime(), now); failure != nil {
 		return failure
 	}
-	return c.judgeContent(f)
+	if !c.reads() {
+		return nil
+	}
+	return c.judgeContent(ctx, f)
 }
 
 // judgeAge wants the time of the last change to be near now. One that lies ahead proves as little as an
@@ -165,16 +148,17 @@ func (c *checker) judgeAge(modified, now time.Time) *checks.Failure {
 	return nil
 }
 
-func (c *checker) judgeContent(f finding) *checks.Failure {
-	switch {
-	case !f.info.Mode().IsRegular():
+func (c *checker) judgeContent(ctx context.Context, f finding) error {
+	if !f.info.Mode().IsRegular() {
 		return &checks.Failure{Reason: checks.ReasonUnusable, Detail: fmt.Sprintf("is %s, which has no content to look at", kindOf(f.info))}
-	case c.match != nil && c.match.Match(f.content), c.match == nil && bytes.Contains(f.content, c.contains):
-		return nil
 	}
-	want := "does not contain " + excerpt(c.contains)
+	want, found, err := "does not contain "+excerpt(c.contains), bytes.Contains(f.content, c.contains), error(nil)
 	if c.match != nil {
 		want = "does not match " + strconv.Quote(c.match.String())
+		found, err = c.match.Match(ctx, f.content)
+	}
+	if found || err != nil {
+		return err
 	}
 	size := fmt.Sprintf("its %d bytes are", len(f.content))
 	if f.more {
@@ -200,7 +184,7 @@ func (f finding) obstacle(path string) string {
 	switch {
 	case errors.Is(err, syscall.ENOTDIR):
 		return fmt.Sprintf("is not there: %s is not a directory", f.at)
-	case missing(err) && f.at != path && f.at != "":
+	case missing(err) && f.at != filepath.Clean(path) && f.at != "":
 		return "is not there: it would lead to " + f.at
 	case missing(err):
 		return "is not there"

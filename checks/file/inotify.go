@@ -50,6 +50,7 @@ type instance struct {
 	mu      sync.Mutex
 	seats   map[*seat]bool
 	watches map[int]map[*seat]*interest // by watch descriptor
+	drops   int                         // how many watches were taken away
 	err     error                       // why no more events come
 }
 
@@ -137,6 +138,7 @@ func (in *instance) drop(wd int, s *seat) {
 	delete(parts, s)
 	if len(parts) == 0 {
 		delete(in.watches, wd)
+		in.drops++
 		_, _ = unix.InotifyRmWatch(in.fd, uint32(wd)) // it may have gone by itself
 	}
 }
@@ -144,15 +146,12 @@ func (in *instance) drop(wd int, s *seat) {
 // aim watches the targets instead of what the seat has watched. What is not there any more is passed
 // over. Those that may not be watched are given; the error is of a limit, or of the instance.
 func (s *seat) aim(targets []target) (refused []target, err error) {
-	s.in.mu.Lock()
-	defer s.in.mu.Unlock()
-	if s.in.err != nil {
-		return nil, s.in.err
+	if err := s.in.failed(); err != nil {
+		return nil, err
 	}
 	parts := map[int]*interest{}
 	for _, t := range targets {
-		wd, err := unix.InotifyAddWatch(s.in.fd, t.path, t.kernelMask())
-		switch {
+		switch err := s.add(parts, t); {
 		case errors.Is(err, unix.EACCES):
 			refused = append(refused, t)
 		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
@@ -160,16 +159,39 @@ func (s *seat) aim(targets []target) (refused []target, err error) {
 			return nil, fmt.Errorf("inotify: no more watches: raise fs.inotify.max_user_watches")
 		case err != nil:
 			return nil, fmt.Errorf("inotify: watch %s: %w", t.path, err)
-		default:
-			s.part(parts, wd, t)
 		}
 	}
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
 	for wd, all := range s.in.watches {
 		if all[s] != nil && parts[wd] == nil {
 			s.in.drop(wd, s)
 		}
 	}
 	return refused, nil
+}
+
+// add watches a target. Nothing is locked while the kernel follows its path, for on a dead file system that
+// takes for ever. What somebody takes away meanwhile may be this very watch, and then it is added again.
+func (s *seat) add(parts map[int]*interest, t target) error {
+	for again := true; again; {
+		drops := s.in.dropped()
+		wd, err := unix.InotifyAddWatch(s.in.fd, t.path, t.kernelMask())
+		if err != nil {
+			return err
+		}
+		s.in.mu.Lock()
+		s.part(parts, wd, t)
+		again = s.in.drops != drops
+		s.in.mu.Unlock()
+	}
+	return nil
+}
+
+func (in *instance) dropped() int {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.drops
 }
 
 // kernelMask is the same for all targets of a path, whatever each wants to hear of.
@@ -180,7 +202,7 @@ func (t target) kernelMask() uint32 {
 	return fileMask | unix.IN_DONT_FOLLOW
 }
 
-// part notes what the seat wants to hear of a watch, in parts and in the instance.
+// part notes what the seat wants to hear of a watch, in parts and in the instance, which is locked.
 func (s *seat) part(parts map[int]*interest, wd int, t target) {
 	p := parts[wd]
 	if p == nil {

@@ -5,13 +5,13 @@ package file
 import (
 	"context"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"vouch/checks"
+	"vouch/checks/payload"
 )
 
 const (
@@ -26,7 +26,8 @@ const (
 // A Spec is the table of a check of type "file". A symbolic link counts as what it leads to, as with
 // test -e: one that leads nowhere is not there.
 type Spec struct {
-	// Path is absolute. Whatever is there counts, a directory or a socket too.
+	// Path is absolute. Whatever is there counts, a directory or a socket too; with a / at the end, a
+	// directory only.
 	Path string `toml:"path"`
 	// Exists says whether it must be there; default true.
 	Exists *bool `toml:"exists"`
@@ -55,7 +56,7 @@ func (s *Spec) Validate() (ps []checks.Problem) {
 	if s.MaxAge < 0 {
 		ps = append(ps, checks.Problem{Key: "max_age", What: "must not be negative", Got: s.MaxAge.String(), WayOut: `write such as "5m"`})
 	}
-	if _, err := regexp.Compile(s.Match); err != nil {
+	if _, err := payload.Compile(s.Match); err != nil {
 		ps = append(ps, checks.Problem{Key: "match", What: err.Error(), Got: s.Match, WayOut: "write a regular expression as RE2 has them, or use contains for plain text"})
 	}
 	if len(s.Contains) > maxRead {
@@ -80,19 +81,21 @@ func (s *Spec) Validate() (ps []checks.Problem) {
 
 func (s *Spec) pathProblems() []checks.Problem {
 	p := checks.Problem{Key: "path", Got: s.Path, WayOut: `write where it is from / on, such as "/run/anycast/maintenance"`}
-	switch clean := filepath.Clean(s.Path); {
+	names := strings.Split(s.Path, "/")
+	switch {
 	case s.Path == "":
 		p.What, p.WayOut = "is missing", `write path = "/run/anycast/maintenance"`
 	case !filepath.IsAbs(s.Path):
 		p.What = "must be absolute"
 	case strings.Contains(s.Path, "\x00"):
 		p.What, p.Got, p.WayOut = "must not hold a NUL", strconv.Quote(s.Path), "leave the NUL out"
-	case clean == "/":
+	case slices.Contains(names, ".."):
+		p.What, p.WayOut = `must not hold "..", which behind a link leads elsewhere than it seems`, "write the path without it"
+	case filepath.Clean(s.Path) == "/":
 		p.What = "must name a file, not the root of them all"
-	case len(clean) > pathMax || slices.ContainsFunc(strings.Split(clean, "/"), func(name string) bool { return len(name) > nameMax }):
+	case len(s.Path) > pathMax || slices.ContainsFunc(names, func(name string) bool { return len(name) > nameMax }):
 		p.What, p.Got, p.WayOut = "is longer than Linux takes", "", "use a path of at most 4095 bytes, with names of at most 255"
 	default:
-		s.Path = clean
 		return nil
 	}
 	return []checks.Problem{p}
@@ -109,28 +112,14 @@ func (*Spec) Hint(key string) string {
 	return ""
 }
 
-// hidden are the directories of which the package's unit does not see what others put there.
-var hidden = []struct{ dir, by, way string }{
-	{"/tmp", "PrivateTmp=yes gives it one of its own", "PrivateTmp=no"},
-	{"/var/tmp", "PrivateTmp=yes gives it one of its own", "PrivateTmp=no"},
-	{"/home", "ProtectHome=yes empties it", "ProtectHome=read-only"},
-	{"/root", "ProtectHome=yes empties it", "ProtectHome=read-only"},
-	{"/run/user", "ProtectHome=yes empties it", "ProtectHome=read-only"},
-	{"/dev", "PrivateDevices=yes gives it one of its own", "PrivateDevices=no"},
-}
-
-// Local tells of a path that the package's unit does not see, and of one that this process may not look up.
-func (s *Spec) Local() (ps []checks.Problem) {
-	for _, h := range hidden {
-		if strings.HasPrefix(s.Path, h.dir+"/") {
-			ps = append(ps, checks.Problem{Key: "path", Got: s.Path, What: "is not seen by the package's unit: " + h.by,
-				WayOut: "put it elsewhere, such as below /run, or give the unit a drop-in with " + h.way})
-		}
+// Local tells of a path that this process does not see as others do, and of one that it may not look up.
+func (s *Spec) Local() []checks.Problem {
+	if ps := s.hidden(); ps != nil {
+		return ps
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), localPatience)
 	defer cancel()
-	c := &checker{path: s.Path, contains: []byte(s.Contains + s.Match)}
-	return append(ps, s.unseen(c.look(ctx))...)
+	return s.unseen(looks.look(ctx, view{s.Path, s.Contains != "" || s.Match != ""}))
 }
 
 // unseen says why this process cannot look the path up, or may not. Without ok it was waited for in vain.
@@ -149,9 +138,9 @@ func (s *Spec) unseen(f finding, ok bool) []checks.Problem {
 
 // New gives the check. It opens nothing.
 func (s *Spec) New() (checks.Checker, error) {
-	c := &checker{path: s.Path, absent: s.Exists != nil && !*s.Exists, maxAge: s.MaxAge, contains: []byte(s.Contains), kernel: &shared}
+	c := &checker{path: s.Path, absent: s.Exists != nil && !*s.Exists, maxAge: s.MaxAge, contains: []byte(s.Contains), kernel: &shared, looks: looks}
 	if s.Match != "" {
-		re, err := regexp.Compile(s.Match)
+		re, err := payload.Compile(s.Match)
 		if err != nil {
 			return nil, err
 		}

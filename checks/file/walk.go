@@ -34,12 +34,10 @@ func walk(path string) (t trail) {
 		name := rest[0]
 		rest = rest[1:]
 		switch {
-		case name == "":
-			continue
-		case t.info != nil && !t.info.IsDir():
+		case t.info != nil && !t.info.IsDir(): // a / behind it is enough
 			t.info, t.err = nil, syscall.ENOTDIR
 			return t
-		case name == ".":
+		case name == "" || name == ".":
 			continue
 		case name == "..":
 			t.info, t.end = nil, filepath.Dir(t.end)

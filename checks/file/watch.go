@@ -12,7 +12,7 @@ const tries = 8
 // Watch wakes when the path may lead to something else, when what it leads to was changed, where that
 // matters, and when it gets too old. Each directory and link on the way is watched, so that none need be
 // there yet. What is not seen: a file system that is mounted on the way, and on NFS what other machines
-// do. On a file system that is dead it hangs with it.
+// do. On a file system that is dead it waits for a look to come back.
 func (c *checker) Watch(ctx context.Context, wake func()) error {
 	s, err := c.kernel.join()
 	if err != nil {
@@ -22,6 +22,9 @@ func (c *checker) Watch(ctx context.Context, wake func()) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		if _, ok := c.looks.look(ctx, view{path: c.path}); !ok {
+			return nil
+		}
 		next, err := c.aim(s)
 		if err != nil {
 			return err
@@ -52,14 +55,26 @@ func (c *checker) aim(s *seat) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		if last := t.steps[len(t.steps)-1].dir; refusedAt(refused, last) && !denied(t.err) {
-			return 0, fmt.Errorf("%s cannot be watched: the agent's user may not read it", last)
+		if dir := t.unwatched(refused); dir != "" {
+			return 0, fmt.Errorf("%s cannot be watched: the agent's user may not read it", dir)
 		}
 		if t.same(walk(c.path)) { // so whatever changes from now on is an event
 			return c.untilStale(t, time.Now()), nil
 		}
 	}
 	return time.Second, nil
+}
+
+// unwatched gives a directory on the way of which changes are not told. Where the way ends because the last
+// one may not be entered there is no need: that it may be is told by the one above.
+func (t trail) unwatched(refused []target) string {
+	for _, st := range t.steps {
+		ends := denied(t.err) && st.dir == t.steps[len(t.steps)-1].dir
+		if refusedAt(refused, st.dir) && !ends {
+			return st.dir
+		}
+	}
+	return ""
 }
 
 // targets are what must be watched to see a change: of each directory on the way the name that is looked

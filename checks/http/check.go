@@ -8,10 +8,12 @@ import (
 	"net"
 	nethttp "net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"vouch/checks"
 	"vouch/checks/listener"
+	"vouch/checks/payload"
 	"vouch/checks/trust"
 )
 
@@ -34,14 +36,19 @@ type checker struct {
 
 // String gives such as "GET https://www.example.net/ at 127.0.0.1:443 over h3".
 func (c *checker) String() string {
-	s := c.method + " " + c.url.String()
-	if c.at != c.url.address() {
-		s += " at " + c.at.String()
-	}
+	s := c.method + " " + c.place(c.url)
 	if v := versions[c.version]; v != "" {
 		s += " over " + v
 	}
 	return s
+}
+
+// place tells of a URL where it is asked for, if it does not say so itself.
+func (c *checker) place(u address) string {
+	if at := c.target(u); at != u.address() {
+		return u.String() + " at " + at.String()
+	}
+	return u.String()
 }
 
 // Check asks once, and again for each redirect that is to be followed.
@@ -50,30 +57,31 @@ func (c *checker) Check(ctx context.Context) error {
 	for followed := 0; ; followed++ {
 		a, err := c.fetch(ctx, v)
 		if err != nil {
-			return v.tell(err)
+			return c.tell(v, err)
 		}
 		next, f := c.follow(v, a, followed)
 		if f != nil {
-			return v.tell(f)
+			return c.tell(v, f)
 		}
 		if next == nil {
-			if f := c.want.judge(a); f != nil {
-				return v.tell(f)
-			}
-			return nil
+			return c.tell(v, c.want.judge(ctx, a))
 		}
-		checks.Tracef(ctx, checks.Note, "redirected to %s", next.url)
+		checks.Tracef(ctx, checks.Note, "redirected to %s", c.place(next.url))
 		v = *next
 	}
 }
 
 // tell says of a failure which URL it met, if that is not the configured one.
-func (v visit) tell(err error) error {
+func (c *checker) tell(v visit, err error) error {
 	var f *checks.Failure
 	if v.first || !errors.As(err, &f) {
 		return err
 	}
-	return &checks.Failure{Reason: f.Reason, Detail: fmt.Sprintf("redirected to %s: %s", v.url, f.Detail), Err: f.Err}
+	detail := "redirected to " + c.place(v.url)
+	if f.Detail != "" {
+		detail += ": " + f.Detail
+	}
+	return &checks.Failure{Reason: f.Reason, Detail: detail, Err: f.Err}
 }
 
 // A line is a connection to the server, good for one request.
@@ -115,6 +123,9 @@ type answer struct {
 	how    string          // the line that it came over
 }
 
+// status gives the code and what the server calls it, for people.
+func (a *answer) status() string { return payload.Clip(strings.TrimSpace(a.Status)) }
+
 // fetch makes one request over a connection of its own, and closes that. The error is a *checks.Failure.
 func (c *checker) fetch(ctx context.Context, v visit) (*answer, error) {
 	req, err := c.request(ctx, v)
@@ -139,9 +150,9 @@ func (c *checker) fetch(ctx context.Context, v visit) (*answer, error) {
 	}
 	a.body, err = read(resp.Body, c.want.most, c.want.kept())
 	if err != nil {
-		a.broken = l.failure(ctx, fmt.Sprintf("status %s, but the body did not end within %s", a.Status, v.allowed(ctx)), err)
+		a.broken = l.failure(ctx, fmt.Sprintf("status %s, but the body did not end within %s", a.status(), v.allowed(ctx)), err)
 		if a.broken.Reason == checks.ReasonProtocol {
-			a.broken.Detail = fmt.Sprintf("status %s, but the body is broken: %s", a.Status, a.broken.Detail)
+			a.broken.Detail = fmt.Sprintf("status %s, but the body is broken: %s", a.status(), a.broken.Detail)
 		}
 	}
 	traceAnswer(ctx, a)

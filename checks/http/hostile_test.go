@@ -3,6 +3,7 @@ package http
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -11,8 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quic-go/quic-go"
+
 	"vouch/checks"
 	"vouch/checks/checktest"
+	"vouch/checks/trust"
 )
 
 // drain keeps a connection until the other side closes it.
@@ -93,6 +97,8 @@ func TestHostile(t *testing.T) {
 		"continue":           {endless("", "HTTP/1.1 100 Continue\r\n\r\n"), "", checks.ReasonProtocol, "headers exceeded"},
 		"answers unasked":    {func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"); drain(c) }, "", checks.ReasonStatus, "status 503 Busy"},
 		"switches":           {say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), "", checks.ReasonStatus, "status 101"},
+		"long phrase":        {say("HTTP/1.1 500 " + strings.Repeat("A", 60000) + "\r\nContent-Length: 0\r\n\r\n"), "", checks.ReasonStatus, "status 500 " + strings.Repeat("A", 196) + "…, want 2xx"},
+		"long rubbish":       {say("HTTP/1.1 " + strings.Repeat("A", 60000) + "\r\n\r\n"), "", checks.ReasonProtocol, "AAA…"},
 		"no status":          {say("HTTP/1.1 \r\n\r\n"), "", checks.ReasonProtocol, "malformed HTTP status code"},
 		"status -1":          {say("HTTP/1.1 -20 OK\r\n\r\n"), "", checks.ReasonProtocol, "malformed HTTP status code"},
 		"HTTP/0.9":           {sayAndClose("<html>ok</html>"), "", checks.ReasonProtocol, ""},
@@ -179,4 +185,54 @@ func TestHostileEach(t *testing.T) {
 			want(t, err, c.reason, c.words)
 		}
 	})
+}
+
+// An expression that takes long on what a server sends ends with the check.
+func TestSlowExpression(t *testing.T) {
+	s := serve(t, nethttp.HandlerFunc(func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		fmt.Fprint(w, strings.Repeat("abcz", 256<<10))
+	}))
+	spec := s.spec("plain", "/")
+	spec.ExpectBody = `(?:(?:a?){100}(?:b?){100}(?:c?){100}){3}[x-z]{900}$`
+	want(t, probe(t, spec, short), checks.ReasonTimeout, "the regular expression takes too long on what came")
+}
+
+// Where HTTP/2 is switched off from outside, that is told, and says nothing about the server.
+func TestSwitchedOff(t *testing.T) {
+	t.Setenv("GODEBUG", "http2client=0")
+	s := serve(t, nethttp.NotFoundHandler())
+	for _, way := range []string{"2", "auto", "h2c"} {
+		want(t, probe(t, s.spec(way, "/"), long), checks.ReasonUnknown, "HTTP/2 is switched off in this process: take http2client=0 out of its GODEBUG")
+	}
+	want(t, probe(t, s.spec("1.1", "/"), long), checks.ReasonStatus, "404")
+}
+
+// What a server says as it closes is told, but not all of a novel.
+func TestLongFarewell(t *testing.T) {
+	ca := checktest.NewCA(t)
+	conf := ca.Issue(t, name).Config()
+	conf.NextProtos = []string{"h2"}
+	novel := strings.Repeat("N", 10000)
+	away := checktest.TLS(t, "127.0.0.1", conf, checktest.HTTP2(func(c net.Conn) {
+		_ = checktest.Frame(c, 7, 0, 0, append([]byte{0, 0, 0, 1, 0, 0, 0, 2}, novel...)) // GOAWAY (RFC 9113, section 6.8)
+	}))
+	quick := conf.Clone()
+	quick.NextProtos = []string{"h3"}
+	shut := checktest.QUIC(t, "127.0.0.1", quick, func(ln *quic.EarlyListener) {
+		for {
+			conn, err := ln.Accept(context.Background())
+			if err != nil {
+				return
+			}
+			_, _ = conn.AcceptStream(conn.Context())
+			_ = conn.CloseWithError(7, novel[:1000])
+		}
+	})
+	for version, at := range map[string]string{"2": away.String(), "3": shut.String()} {
+		err := probe(t, Spec{URL: "https://" + name + "/", Connect: at, Version: version, Method: "POST", Body: "x", Spec: trust.Spec{CA: ca.File}}, long)
+		want(t, err, checks.ReasonProtocol, "NNN…")
+		if err != nil && len(err.Error()) > 500 {
+			t.Errorf("%d bytes", len(err.Error()))
+		}
+	}
 }

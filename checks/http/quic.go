@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,19 +24,22 @@ const forever = time.Hour
 // openQUIC connects for HTTP/3, from a socket of its own.
 func (c *checker) openQUIC(ctx context.Context, v visit) (*line, error) {
 	client := c.clients[v.url.host]
-	conf, err := client.Config()
+	conf, err := client.Begin(ctx, "QUIC")
 	if err != nil {
 		return nil, err
 	}
-	target := c.target(v.url)
-	dialer := c.origin.Dialer("udp")
+	dialer, to, err := c.origin.Dialer("udp", c.target(v.url))
+	if err != nil {
+		return nil, err
+	}
 	dialer.Control = c.undivided
-	socket, err := dialer.DialContext(ctx, "udp", target.String())
+	socket, err := dialer.DialContext(ctx, "udp", to)
 	if err != nil {
 		return nil, c.origin.Failure(ctx, "no socket within "+v.allowed(ctx), err)
 	}
 	l := &line{over: "h3", from: checks.From(socket)}
-	pipe := &quic.Transport{Conn: packets{socket}}
+	heard := &packets{Conn: socket}
+	pipe := &quic.Transport{Conn: heard}
 	conn, err := pipe.Dial(ctx, socket.RemoteAddr(), conf, &quic.Config{
 		HandshakeIdleTimeout: forever, MaxIdleTimeout: forever, MaxIncomingStreams: -1, DisablePathMTUDiscovery: true,
 		MaxStreamReceiveWindow: streamBuffer, InitialStreamReceiveWindow: streamBuffer,
@@ -55,7 +59,9 @@ func (c *checker) openQUIC(ctx context.Context, v visit) (*line, error) {
 			err = f
 		}
 	} else {
-		err = l.handshake(ctx, v, err)
+		client.TraceRefused(ctx, err)
+		checks.Tracef(ctx, checks.Got, "%s", heard)
+		err = l.handshake(ctx, v, heard, err)
 	}
 	if err != nil {
 		l.close()
@@ -84,27 +90,49 @@ func (c *checker) undivided(network, address string, raw syscall.RawConn) error 
 // packets is a connected socket in the form that quic-go takes. Connected, it hears of ports that nobody
 // listens on, and takes packets from the server alone. That its buffers stay as the kernel gives them is on
 // purpose: they do for one request, and quic-go would complain in the log where it may not enlarge them.
-type packets struct{ net.Conn }
+type packets struct {
+	net.Conn
+	came atomic.Int64
+}
 
 // ReadFrom reads one packet.
-func (p packets) ReadFrom(b []byte) (int, net.Addr, error) {
+func (p *packets) ReadFrom(b []byte) (int, net.Addr, error) {
 	n, err := p.Read(b)
+	if err == nil {
+		p.came.Add(1)
+	}
 	return n, p.RemoteAddr(), err
 }
 
 // WriteTo sends one packet, always to the server.
-func (p packets) WriteTo(b []byte, _ net.Addr) (int, error) { return p.Write(b) }
+func (p *packets) WriteTo(b []byte, _ net.Addr) (int, error) { return p.Write(b) }
 
 // SetReadBuffer leaves it as it is.
-func (p packets) SetReadBuffer(int) error { return nil }
+func (p *packets) SetReadBuffer(int) error { return nil }
 
 // SetWriteBuffer leaves it as it is.
-func (p packets) SetWriteBuffer(int) error { return nil }
+func (p *packets) SetWriteBuffer(int) error { return nil }
+
+// String tells how much came.
+func (p *packets) String() string {
+	switch n := p.came.Load(); n {
+	case 0:
+		return "nothing came back"
+	case 1:
+		return "1 packet came back"
+	default:
+		return fmt.Sprintf("%d packets came back", n)
+	}
+}
 
 // handshake tells why there is no connection.
-func (l *line) handshake(ctx context.Context, v visit, err error) *checks.Failure {
+func (l *line) handshake(ctx context.Context, v visit, heard *packets, err error) *checks.Failure {
 	if over(ctx) != nil {
-		return checks.NetFailure(ctx, fmt.Sprintf("no QUIC handshake within %s: udp is blocked, or nobody answers (sent from %s)", v.allowed(ctx), l.from), over(ctx))
+		why := "udp is blocked, or nobody answers"
+		if heard.came.Load() > 0 {
+			why = "it stopped midway"
+		}
+		return checks.NetFailure(ctx, fmt.Sprintf("no QUIC handshake within %s: %s (sent from %s)", v.allowed(ctx), why, l.from), over(ctx))
 	}
 	return l.quicFailure(ctx, err)
 }

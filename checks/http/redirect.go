@@ -4,6 +4,7 @@ import (
 	"fmt"
 	nethttp "net/http"
 	"net/url"
+	"slices"
 
 	"vouch/checks"
 )
@@ -12,11 +13,11 @@ import (
 // is expected is no redirect.
 func (c *checker) follow(v visit, a *answer, followed int) (*visit, *checks.Failure) {
 	to := a.Header.Get("Location")
-	if c.redirects == 0 || !redirects(a.StatusCode) || to == "" || c.want.status.accepts(a.StatusCode) {
+	if c.redirects == 0 || !slices.Contains(redirectCodes, a.StatusCode) || to == "" || c.want.status.accepts(a.StatusCode) {
 		return nil, nil
 	}
 	stray := func(why string) *checks.Failure {
-		return &checks.Failure{Reason: checks.ReasonMismatch, Detail: fmt.Sprintf("status %s leads to %s (%s): %s", a.Status, excerpt(to), a.how, why)}
+		return &checks.Failure{Reason: checks.ReasonMismatch, Detail: fmt.Sprintf("status %s leads to %s (%s): %s", a.status(), excerpt(to), a.how, why)}
 	}
 	next, err := v.url.join(to)
 	if err != nil {
@@ -33,15 +34,9 @@ func (c *checker) follow(v visit, a *answer, followed int) (*visit, *checks.Fail
 	return &visit{url: next, method: after(a.StatusCode, v.method), start: v.start}, nil
 }
 
-// redirects says whether a code is that of a redirect (RFC 9110, section 15.4).
-func redirects(code int) bool {
-	switch code {
-	case nethttp.StatusMovedPermanently, nethttp.StatusFound, nethttp.StatusSeeOther,
-		nethttp.StatusTemporaryRedirect, nethttp.StatusPermanentRedirect:
-		return true
-	}
-	return false
-}
+// redirectCodes are those of redirects (RFC 9110, section 15.4).
+var redirectCodes = []int{nethttp.StatusMovedPermanently, nethttp.StatusFound, nethttp.StatusSeeOther,
+	nethttp.StatusTemporaryRedirect, nethttp.StatusPermanentRedirect}
 
 // after gives the method to follow a redirect with.
 func after(code int, method string) string {

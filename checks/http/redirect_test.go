@@ -28,7 +28,7 @@ var redirections = []struct {
 	{"/?to=//<n>/b%23there", nil, "", "GET <n> <n>/, GET <n> <n>/b"},
 	{"/?to=https://<n>/b", nil, "", "GET <n> <n>/, GET <n> <n>/b"},
 	{"/a/?to=..%3Fto=/b", func(s *Spec) { s.Redirects = 2 }, "", "GET <n> <n>/a/, GET <n> <n>/, GET <n> <n>/b"},
-	{"/a/?to=..%3Fto=/b", nil, checks.ReasonMismatch, "redirected to https://<n>/?…: status 302 Found leads to \"/b\""},
+	{"/a/?to=..%3Fto=/b", nil, checks.ReasonMismatch, "redirected to https://<n>/?… at 127.0.0.1:<p>: status 302 Found leads to \"/b\""},
 	{"/?to=/", func(s *Spec) { s.Redirects = 0 }, checks.ReasonStatus, "status 302 Found, want 2xx"},
 	{"/?to=/b", func(s *Spec) { s.ExpectStatus.spans = []span{{302, 302}} }, "", "GET <n> <n>/"},
 	{"/?to=https://<o>/b", nil, checks.ReasonMismatch, "the address 127.0.0.1 is only for <n>"},
@@ -110,7 +110,9 @@ func TestRedirectToTLS(t *testing.T) {
 	s := Spec{URL: "http://" + name + "/", Connect: plain.String(), Redirects: 1, Spec: trust.Spec{CA: ca.File}}
 	want(t, probe(t, s, long), "")
 	s.CA = checktest.NewCA(t).File
-	want(t, probe(t, s, long), checks.ReasonTLS, fmt.Sprintf("redirected to https://%s:%d/: the certificate", name, at.Port()))
+	want(t, probe(t, s, long), checks.ReasonTLS, fmt.Sprintf("redirected to https://%s:%d/ at %s: the certificate", name, at.Port(), at))
+	at = checktest.Closed(t, "127.0.0.1")
+	want(t, probe(t, s, long), checks.ReasonRefused, fmt.Sprintf("redirected to https://%s:%d/ at %s: connect: connection refused", name, at.Port(), at))
 }
 
 // A redirect never leads to another address than the configured one.

@@ -47,6 +47,8 @@ func (s *Spec) validateHeaders() (ps []checks.Problem) {
 			p.What, p.WayOut = "is set by the connection itself", "remove it"
 		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 			p.What = "has a control character in its value"
+		case canonical(name) == "Host" && value == "":
+			p.What, p.WayOut = "has no effect when it is empty", "remove it: the URL's host is sent then"
 		case canonical(name) == "Host" && strings.ContainsAny(value, " \t/?#@"):
 			p.What, p.Got, p.WayOut = "is not a host", value, `write such as "www.example.net"`
 		}

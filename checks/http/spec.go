@@ -10,12 +10,12 @@ import (
 
 	"vouch/checks"
 	"vouch/checks/listener"
+	"vouch/checks/payload"
 	"vouch/checks/trust"
 )
 
 const (
-	// defaultBody and mostBody bound what is read of a body: a regular expression goes through as much in a
-	// fraction of a second.
+	// defaultBody and mostBody bound what is read of a body, and kept where it is looked at.
 	defaultBody = 1 << 20
 	mostBody    = 4 << 20
 	// mostRedirects is what browsers follow.
@@ -33,7 +33,7 @@ type Spec struct {
 	Body    string            `toml:"body"`    // sent with a method that takes one
 
 	ExpectStatus  Statuses          `toml:"expect_status"`  // such as [200, "3xx", "400-404"]; default ["2xx"]
-	ExpectBody    string            `toml:"expect_body"`    // regular expression (RE2) to be found in what is read of the body
+	ExpectBody    string            `toml:"expect_body"`    // regular expression (RE2) to be found in what is read of the body, within the timeout
 	ExpectHeaders map[string]string `toml:"expect_headers"` // regular expression by name; one that does not match the empty text tells nodes apart
 
 	// MaxBody is how many bytes of the body are read, default 1 MiB. A body that ends earlier is read to its
@@ -127,26 +127,42 @@ func (s *Spec) validateAnswer() (ps []checks.Problem) {
 	if len(s.ExpectStatus.spans) == 0 {
 		s.ExpectStatus.spans = []span{{200, 299}}
 	}
-	if _, err := regexp.Compile(s.ExpectBody); err != nil {
+	if _, err := payload.Compile(s.ExpectBody); err != nil {
 		ps = append(ps, checks.Problem{Key: "expect_body", What: "is no regular expression: " + why(err), Got: s.ExpectBody, WayOut: reWayOut})
 	}
 	if s.ExpectBody != "" && s.Method == "HEAD" {
 		ps = append(ps, checks.Problem{Key: "expect_body", What: "the answer to HEAD has no body", WayOut: "leave method out"})
 	}
+	return append(append(ps, s.validateExpectedHeaders()...), s.validateMaxBody()...)
+}
+
+func (s *Spec) validateExpectedHeaders() (ps []checks.Problem) {
+	seen := make(map[string]bool)
 	for _, name := range slices.Sorted(maps.Keys(s.ExpectHeaders)) {
 		key := "expect_headers." + name
-		if !token(name) {
+		switch {
+		case !token(name):
 			ps = append(ps, checks.Problem{Key: key, What: "is not the name of a header", WayOut: `write such as { "X-Node" = "^node1$" }`})
+		case seen[canonical(name)]:
+			ps = append(ps, checks.Problem{Key: key, What: "is there twice: capitals make no difference", WayOut: "remove one of them"})
 		}
-		if _, err := regexp.Compile(s.ExpectHeaders[name]); err != nil {
+		seen[canonical(name)] = true
+		if _, err := payload.Compile(s.ExpectHeaders[name]); err != nil {
 			ps = append(ps, checks.Problem{Key: key, What: "is no regular expression: " + why(err), Got: s.ExpectHeaders[name], WayOut: reWayOut})
 		}
 	}
-	if s.MaxBody == 0 {
-		s.MaxBody = defaultBody
-	}
-	if s.MaxBody < 0 || s.MaxBody > mostBody {
+	return ps
+}
+
+// validateMaxBody leaves it at 0 where there is no body.
+func (s *Spec) validateMaxBody() (ps []checks.Problem) {
+	switch {
+	case s.MaxBody < 0 || s.MaxBody > mostBody:
 		ps = append(ps, checks.Problem{Key: "max_body", What: "must be from 1 to 4194304 bytes (4 MiB)", Got: fmt.Sprint(s.MaxBody), WayOut: "leave it out for 1 MiB"})
+	case s.Method == "HEAD" && s.MaxBody != 0:
+		ps = append(ps, checks.Problem{Key: "max_body", What: "has no effect with HEAD, whose answer has no body", Got: fmt.Sprint(s.MaxBody), WayOut: "remove it"})
+	case s.Method != "HEAD" && s.MaxBody == 0:
+		s.MaxBody = defaultBody
 	}
 	return ps
 }
@@ -154,6 +170,10 @@ func (s *Spec) validateAnswer() (ps []checks.Problem) {
 func (s *Spec) validateRedirects() (ps []checks.Problem) {
 	if s.Redirects < 0 || s.Redirects > mostRedirects {
 		ps = append(ps, checks.Problem{Key: "redirects", What: "must be from 0 to 20", Got: fmt.Sprint(s.Redirects), WayOut: "write how many to follow, such as 1"})
+	}
+	if s.Redirects > 0 && !slices.ContainsFunc(redirectCodes, func(code int) bool { return !s.ExpectStatus.accepts(code) }) {
+		ps = append(ps, checks.Problem{Key: "redirects", What: "has no effect where expect_status takes every redirect as the answer", Got: fmt.Sprint(s.Redirects),
+			WayOut: "remove it, or leave expect_status to what the last answer must have"})
 	}
 	if s.Redirects == 0 && len(s.RedirectHosts) > 0 {
 		ps = append(ps, checks.Problem{Key: "redirect_hosts", What: "has no effect without redirects", WayOut: "write redirects = 1 as well"})
@@ -232,16 +252,16 @@ func (s *Spec) New() (checks.Checker, error) {
 	c := &checker{
 		Watcher: listener.Watcher{Target: at},
 		url:     u, at: at, origin: s.Origin, version: s.Version, method: s.Method, headers: s.Headers, body: s.Body,
-		want:      wanted{status: s.ExpectStatus, headers: make(map[string]*regexp.Regexp), most: s.MaxBody},
+		want:      wanted{status: s.ExpectStatus, headers: make(map[string]*payload.Pattern), most: s.MaxBody},
 		redirects: s.Redirects, clients: s.clients(u.host),
 	}
 	if s.ExpectBody != "" {
-		if c.want.body, err = regexp.Compile(s.ExpectBody); err != nil {
+		if c.want.body, err = payload.Compile(s.ExpectBody); err != nil {
 			return nil, fmt.Errorf("expect_body: %w", err)
 		}
 	}
 	for name, expr := range s.ExpectHeaders {
-		if c.want.headers[canonical(name)], err = regexp.Compile(expr); err != nil {
+		if c.want.headers[canonical(name)], err = payload.Compile(expr); err != nil {
 			return nil, fmt.Errorf("expect_headers.%s: %w", name, err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"vouch/checks"
+	"vouch/checks/payload"
 	"vouch/checks/trust"
 )
 
@@ -23,6 +24,9 @@ const (
 	// streamBuffer and lineBuffer bound what a server may send ahead of our reading.
 	streamBuffer = 256 << 10
 	lineBuffer   = 512 << 10
+	// ahead is how much is read and written at once but for bodies, for each of a thousand connections that
+	// are made anew.
+	ahead = 1 << 10
 	// lastWait is how long what the server says last may be behind what it is the cause of.
 	lastWait = 100 * time.Millisecond
 )
@@ -93,8 +97,16 @@ func speak(ctx context.Context, conn net.Conn, scheme, over string) (*nethttp.Cl
 	ready := func(context.Context, string, string) (net.Conn, error) { return conn, nil }
 	t := &nethttp.Transport{DialContext: ready, DialTLSContext: ready, Protocols: &protocols,
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: mostHeader,
+		ReadBufferSize: ahead, WriteBufferSize: ahead,
 		HTTP2: &nethttp.HTTP2Config{MaxReceiveBufferPerConnection: lineBuffer, MaxReceiveBufferPerStream: streamBuffer}}
-	return t.NewClientConn(ctx, scheme, conn.RemoteAddr().String())
+	plain, err := t.NewClientConn(ctx, scheme, conn.RemoteAddr().String())
+	if over == "h2" && t.TLSNextProto["h2"] == nil { // where net/http keeps what it has for it
+		if err == nil {
+			plain.Close()
+		}
+		err = &checks.Failure{Reason: checks.ReasonUnknown, Detail: "HTTP/2 is switched off in this process: take http2client=0 out of its GODEBUG"}
+	}
+	return plain, err
 }
 
 // A gate lets nothing in before something went out: a busy server may say so to whoever connects, and
@@ -204,7 +216,10 @@ func (l *line) verdict() error {
 	return io.EOF
 }
 
-// protocol is the failure of an answer that breaks the rules.
+// protocol is the failure of an answer that breaks the rules. The error may have words of the server's in it.
 func (l *line) protocol(what string, err error) *checks.Failure {
+	if err != nil {
+		err = errors.New(payload.Clip(err.Error()))
+	}
 	return &checks.Failure{Reason: checks.ReasonProtocol, Detail: fmt.Sprintf("%s (%s)", what, l), Err: err}
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"maps"
 	nethttp "net/http"
-	"slices"
-	"strings"
 
 	"vouch/checks"
+	"vouch/checks/payload"
 	"vouch/checks/trust"
 )
 
@@ -29,35 +27,14 @@ func traceRequest(ctx context.Context, req *nethttp.Request, body string, l *lin
 		body = ""
 	}
 	checks.Tracef(ctx, checks.Note, "%s", l)
-	checks.Tracef(ctx, checks.Sent, "%s %s\nHost: %s%s%s", req.Method, req.URL.RequestURI(), req.Host, lines(req.Header, true), capped(body))
+	checks.Tracef(ctx, checks.Sent, "%s %s\nHost: %s\n%s%s", req.Method, req.URL.RequestURI(), req.Host, payload.Headers(req.Header), capped(body))
 }
 
 // traceAnswer tells whoever looks on what came.
 func traceAnswer(ctx context.Context, a *answer) {
 	if checks.Traced(ctx) {
-		checks.Tracef(ctx, checks.Got, "%s %s%s%s", a.Proto, a.Status, lines(a.Header, false), capped(string(a.body)))
+		checks.Tracef(ctx, checks.Got, "%s %s\n%s%s", a.Proto, a.status(), payload.Headers(a.Header), capped(string(a.body)))
 	}
-}
-
-// lines gives headers, each on a line of its own. Values that may be secret are left out.
-func lines(h nethttp.Header, ours bool) string {
-	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(h)) {
-		for _, value := range h[name] {
-			if ours && secret(name) {
-				value = "…"
-			}
-			fmt.Fprintf(&b, "\n%s: %s", name, value)
-		}
-	}
-	return b.String()
-}
-
-// secret says whether a header that we send is likely to hold one.
-func secret(name string) bool {
-	name = strings.ToLower(name)
-	return slices.ContainsFunc([]string{"auth", "cookie", "token", "key", "secret", "password", "signature"},
-		func(s string) bool { return strings.Contains(name, s) })
 }
 
 // capped gives a body after the empty line that comes before it.

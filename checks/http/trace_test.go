@@ -15,6 +15,7 @@ func TestTrace(t *testing.T) {
 	each(t, func(t *testing.T, way string) {
 		s := serve(t, nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
 			w.Header().Set("X-Node", "node1")
+			w.Header().Set("Set-Cookie", "session=s3cret")
 			fmt.Fprint(w, "begin", strings.Repeat("x", 10000), "end")
 		}))
 		spec := s.spec(way, "/path?query")
@@ -30,7 +31,7 @@ func TestTrace(t *testing.T) {
 		want(t, create(t, spec).Check(ctx), "")
 		got := b.String()
 		words := []string{"* over ", "> POST /path?query\nHost: " + name, "Authorization: …", "X-Api-Key: …", "X-Probe: yes", "\n\nwhat is sent\n",
-			"< HTTP/", "200 OK", "X-Node: node1", "\n\nbegin", "(cut after 4096 bytes)"}
+			"< HTTP/", "200 OK", "X-Node: node1", "Set-Cookie: …", "\n\nbegin", "(cut after 4096 bytes)"}
 		if way != "plain" && way != "h2c" {
 			words = append(words, "certificate of "+name)
 		}

@@ -14,7 +14,8 @@ import (
 // An address is a URL in its parts, as a request needs them.
 type address struct {
 	scheme string // "http" or "https"
-	host   string // a name in lower case, or an IP address without brackets
+	host   string // a name in lower case, or an IP address without brackets and zone
+	zone   string // of a link-local address: the interface, which is no business of the server (RFC 6874, section 1)
 	port   uint16
 	rest   string // path and query, as they are sent
 }
@@ -72,6 +73,9 @@ func fromURL(u *url.URL) (address, error) {
 	if a.host, err = hostname(u.Hostname()); err != nil {
 		return a, &urlError{what: err.Error()}
 	}
+	if ip, err := netip.ParseAddr(a.host); err == nil {
+		a.host, a.zone = ip.WithZone("").String(), ip.Zone()
+	}
 	a.rest = u.RequestURI()
 	return a, nil
 }
@@ -105,7 +109,7 @@ func (a address) named() bool {
 // address gives the URL's own address; it is invalid if the host is a name.
 func (a address) address() netip.AddrPort {
 	ip, _ := netip.ParseAddr(a.host)
-	return netip.AddrPortFrom(ip, a.port)
+	return netip.AddrPortFrom(ip.WithZone(a.zone), a.port)
 }
 
 // authority gives the value of Host: without the port where it is the scheme's.
@@ -122,11 +126,14 @@ func (a address) authority() string {
 // full gives the whole URL.
 func (a address) full() string { return a.scheme + "://" + a.authority() + a.rest }
 
-// String gives the URL without its query, whose values may be secret.
+// String gives the URL with the zone, and without its query, whose values may be secret.
 func (a address) String() string {
 	path, _, query := strings.Cut(a.rest, "?")
 	if query {
 		path += "?…"
+	}
+	if a.zone != "" {
+		a.host += "%25" + a.zone
 	}
 	return a.scheme + "://" + a.authority() + path
 }

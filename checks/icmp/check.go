@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"vouch/checks"
 	"vouch/checks/datagram"
 )
@@ -19,6 +21,11 @@ const (
 	noDeadline = 30 * time.Second
 	// mostGap is the most that lies between two requests.
 	mostGap = 200 * time.Millisecond
+	// patience is the part of a round for which a reply is waited for after an objection: anybody may forge
+	// one, and a router on one of several ways may send one in error.
+	patience = 4
+	// mostDropped is how many requests that find no room are sent again.
+	mostDropped = 2
 )
 
 type checker struct {
@@ -39,10 +46,10 @@ func (c *checker) Check(ctx context.Context) error {
 	}
 	socket, err := datagram.Echo(ctx, datagram.Options{Origin: c.origin}, c.address)
 	if err != nil {
-		return err
+		return withoutRights(c.address, err)
 	}
 	defer socket.Close()
-	r := &round{checker: c, socket: socket, end: end, gap: min(mostGap, end.Sub(start)/2/time.Duration(c.count)),
+	r := &round{checker: c, socket: socket, end: end, gap: min(mostGap, end.Sub(start)/2/time.Duration(c.count)), patience: end.Sub(start) / patience,
 		payload: make([]byte, c.size), buf: make([]byte, c.size+maxHeaders), tally: newTally(c.count, c.maxLoss)}
 	_, _ = rand.Read(r.payload[:token]) // never fails
 	if err := r.run(ctx); err != nil {
@@ -57,26 +64,40 @@ func (c *checker) Check(ctx context.Context) error {
 	return r.tally.failure(socket.From(), checks.Allowed(ctx, start))
 }
 
+// withoutRights has it be unknown what a process that may not ping would find: that says nothing of the target,
+// and one setting would take down every node that has it. Local tells of it at start.
+func withoutRights(target netip.Addr, err error) error {
+	var f *checks.Failure
+	if errors.As(err, &f) && f.Reason == checks.ReasonDenied && errors.As(datagram.MayEcho(target), &f) {
+		return &checks.Failure{Reason: checks.ReasonUnknown, Detail: f.Detail, Err: f.Err}
+	}
+	return err
+}
+
 // maxHeaders is what may come before a payload: an IPv4 header with all its options, and that of ICMP.
 const maxHeaders = 60 + datagram.EchoHeader
 
 // A round is one Check.
 type round struct {
 	*checker
-	socket  *datagram.Socket
-	end     time.Time
-	gap     time.Duration
-	payload []byte
-	buf     []byte
-	tally   *tally
-	sent    int
+	socket   *datagram.Socket
+	end      time.Time
+	gap      time.Duration
+	patience time.Duration
+	given    time.Time // when patience ends; zero: nothing tries it
+	payload  []byte
+	buf      []byte
+	tally    *tally
+	sent     int
+	dropped  int // requests that were to be sent again
 }
 
 // run ends when the tally is decided or the time is over.
 func (r *round) run(ctx context.Context) error {
 	next := time.Now()
-	for !r.tally.decided() {
-		until := r.end
+	for !r.tally.enough() {
+		until := r.until(time.Now())
+		end := until
 		if r.sent < r.count {
 			if !time.Now().Before(next) {
 				if err := r.send(ctx); err != nil {
@@ -85,7 +106,7 @@ func (r *round) run(ctx context.Context) error {
 				next = next.Add(r.gap)
 				continue
 			}
-			until = next
+			until = earlier(until, next)
 		}
 		m, err := r.socket.Read(ctx, until, r.buf)
 		switch {
@@ -93,11 +114,30 @@ func (r *round) run(ctx context.Context) error {
 			r.hear(ctx, m)
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return err
-		case ctx.Err() != nil, !time.Now().Before(r.end):
+		case ctx.Err() != nil, !time.Now().Before(end):
 			return nil
 		}
 	}
 	return nil
+}
+
+// until is when the round ends: a while after its fate seems sealed.
+func (r *round) until(now time.Time) time.Time {
+	switch {
+	case !r.tally.doomed():
+		r.given = time.Time{}
+		return r.end
+	case r.given.IsZero():
+		r.given = now.Add(r.patience)
+	}
+	return earlier(r.given, r.end)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 func (r *round) send(ctx context.Context) error {
@@ -106,19 +146,38 @@ func (r *round) send(ctx context.Context) error {
 	checks.Tracef(ctx, checks.Sent, "echo request %d of %d to %s from %s, %d bytes of payload", seq+1, r.count, r.address, r.socket.From(), r.size)
 	err := r.socket.Write(r.socket.Request(uint16(seq), r.payload))
 	var o *datagram.Objection
-	if errors.As(err, &o) {
+	switch {
+	case errors.As(err, &o):
 		checks.Tracef(ctx, checks.Got, "%v", o)
 		r.tally.object(seq, o)
 		return nil
+	case errors.Is(err, unix.ENOBUFS):
+		checks.Tracef(ctx, checks.Got, "it was dropped at once: %v", err)
+		r.drop()
+		return nil
 	}
 	return err
+}
+
+// drop notes that the request just sent went nowhere.
+func (r *round) drop() {
+	if r.dropped < mostDropped {
+		r.dropped++
+		r.sent--
+		return
+	}
+	r.tally.unsent++
 }
 
 // hear judges what came.
 func (r *round) hear(ctx context.Context, m datagram.Message) {
 	if m.Objection != nil {
 		seq, ours := r.socket.Asked(m.Objection)
-		checks.Tracef(ctx, checks.Got, "%v%s", m.Objection, ofOthers(ours))
+		what := ofOthers(ours)
+		if ours && !r.final(m.Objection) {
+			ours, what = false, ", which is no reason to give up"
+		}
+		checks.Tracef(ctx, checks.Got, "%v%s", m.Objection, what)
 		if ours {
 			r.tally.object(int(seq), m.Objection)
 		}
@@ -134,6 +193,16 @@ func (r *round) hear(ctx context.Context, m datagram.Message) {
 	case !r.tally.impostor.IsValid():
 		r.tally.impostor = m.By
 	}
+}
+
+// final says whether an objection means that the request will not arrive. Source quench (RFC 6633), a redirect, and a
+// complaint of the header (what the kernel makes of both is EREMOTEIO and EPROTO) do not; nor does the word that
+// a packet is too big which is not.
+func (r *round) final(o *datagram.Objection) bool {
+	if o.TooBig() {
+		return o.MTU < datagram.IPHeader(r.address)+datagram.EchoHeader+r.size
+	}
+	return o.Errno != unix.EREMOTEIO && o.Errno != unix.EPROTO
 }
 
 func ofOthers(ours bool) string {

@@ -79,6 +79,22 @@ func refusal(f func(quoted []byte)) func(q icmp.Echo) []icmp.Message {
 	}
 }
 
+// objection is a message of this type and code that quotes a request.
+func objection(kind ipv4.ICMPType, code int) func(q icmp.Echo) []icmp.Message {
+	return func(q icmp.Echo) []icmp.Message {
+		m := refusal(func([]byte) {})(q)
+		m[0].Type, m[0].Code = kind, code
+		quoted := m[0].Body.(*icmp.DstUnreach).Data
+		m[0].Body = &icmp.RawBody{Data: append(make([]byte, 4), quoted...)}
+		return m
+	}
+}
+
+// both gives the one at once, and the other behind it.
+func both(first, then func(q icmp.Echo) []icmp.Message) func(q icmp.Echo) []icmp.Message {
+	return func(q icmp.Echo) []icmp.Message { return append(first(q), then(q)...) }
+}
+
 // What is no reply to a request of this round does not count, whatever it looks like.
 func TestHostile(t *testing.T) {
 	t.Parallel()
@@ -102,6 +118,12 @@ func TestHostile(t *testing.T) {
 		"another host":     {1, "10.0.2.9", reply(same), checks.ReasonTimeout, "0 of 1 replies"},
 		"many of the same": {2, checktest.Far4, func(q icmp.Echo) []icmp.Message { q.Seq = 0; m := reply(same)(q); return append(m, m...) }, checks.ReasonTimeout, "1 of 2 replies"},
 		"refused":          {1, checktest.Far4, refusal(func([]byte) {}), checks.ReasonUnreachable, "10.0.2.2 says: host unreachable"},
+		"refused, and not": {1, checktest.Far4, both(refusal(func([]byte) {}), reply(same)), "", ""},
+		"too big, and not": {1, checktest.Far4, both(objection(ipv4.ICMPTypeDestinationUnreachable, 4), reply(same)), "", ""},
+		"quenched":         {1, checktest.Far4, objection(4, 0), checks.ReasonTimeout, "0 of 1 replies"},
+		"redirected":       {1, checktest.Far4, objection(ipv4.ICMPTypeRedirect, 1), checks.ReasonTimeout, "0 of 1 replies"},
+		"header complaint": {1, checktest.Far4, objection(ipv4.ICMPTypeParameterProblem, 0), checks.ReasonTimeout, "0 of 1 replies"},
+		"too far":          {1, checktest.Far4, objection(ipv4.ICMPTypeTimeExceeded, 0), checks.ReasonUnreachable, "time to live exceeded"},
 		"another refused":  {1, checktest.Far4, refusal(func(q []byte) { q[25]++ }), checks.ReasonTimeout, "0 of 1 replies"},
 		"a number refused": {1, checktest.Far4, refusal(func(q []byte) { q[27]++ }), checks.ReasonTimeout, "0 of 1 replies"},
 	} {
@@ -109,7 +131,7 @@ func TestHostile(t *testing.T) {
 			defer respond(t, p.Far, c.from, c.answer)()
 			for kind, use := range sockets(p.Near) {
 				use()
-				d := long
+				d := medium
 				if c.reason == checks.ReasonTimeout {
 					d = short
 				}

@@ -67,7 +67,9 @@ func want(t *testing.T, what string, err error, reason checks.Reason, words stri
 
 const (
 	short = 200 * time.Millisecond
-	long  = 10 * time.Second
+	// medium has a quarter of it waited for after an objection.
+	medium = 2 * time.Second
+	long   = 10 * time.Second
 )
 
 // sockets have a space's processes use a raw socket, or an unprivileged one.
@@ -118,7 +120,7 @@ func refused(t *testing.T, kind string) {
 		{"fd09:2::1", checks.ReasonUnreachable, "fd00:1::1 says: communication administratively prohibited"},
 		{"fd09:3::1", checks.ReasonTimeout, "no reply within D (sent from fd00:1::2, 0 of 1 replies)"},
 	} {
-		d := long
+		d := medium
 		if c.reason == checks.ReasonTimeout {
 			d = short
 		}
@@ -126,6 +128,20 @@ func refused(t *testing.T, kind string) {
 	}
 	// Linux objects five times at once to a host, and then once in a second: the third of four is not awaited.
 	want(t, "several", probe(t, p.Near, Spec{Address: "10.9.1.1", Count: 3, MaxLoss: 1}, 2*time.Second), checks.ReasonUnreachable, "host unreachable (sent from 10.0.1.2, 0 of 3 replies)")
+}
+
+// What this node itself has no room for tells nothing of the target: here the other end of the link takes no
+// packets that large, which the kernel says of each at once.
+func TestDropped(t *testing.T) {
+	t.Parallel()
+	near, far := checktest.NewSpace(t), checktest.NewSpace(t)
+	checktest.Link(near, far, "eth0", "eth0", 1500, 1000, []string{"10.1.0.2/24"}, []string{"10.1.0.1/24"})
+	near.Await("10.1.0.1")
+	for kind, use := range sockets(near) {
+		use()
+		want(t, kind, probe(t, near, Spec{Address: "10.1.0.1", Size: 1300, Count: 2}, medium), checks.ReasonUnknown, "dropped by a queue of this node")
+		want(t, kind+" small", probe(t, near, Spec{Address: "10.1.0.1"}, long), "", "")
+	}
 }
 
 // A route that answers in the end makes the round pass, whatever was lost before.
@@ -219,7 +235,7 @@ func TestDenied(t *testing.T) {
 			err, found = c.Check(t.Context()), spec.Local()
 		}
 	})
-	want(t, "no rights", err, checks.ReasonDenied, "CAP_NET_RAW, or its group a place in the sysctl net.ipv4.ping_group_range")
+	want(t, "no rights", err, checks.ReasonUnknown, "CAP_NET_RAW, or its group a place in the sysctl net.ipv4.ping_group_range")
 	if len(found) != 1 || found[0].WayOut == "" || !strings.Contains(found[0].What, "may not ping") {
 		t.Errorf("told at start: %+v", found)
 	}

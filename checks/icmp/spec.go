@@ -84,7 +84,7 @@ func (s *Spec) target() (netip.Addr, *checks.Problem) {
 // Targets gives the address that is pinged.
 func (s *Spec) Targets() []netip.Addr {
 	a, _ := s.target()
-	return []netip.Addr{a.WithZone("")}
+	return []netip.Addr{a}
 }
 
 // Local says whether this process may ping, and what of the origin this machine does not have.

@@ -63,8 +63,8 @@ func TestDefaults(t *testing.T) {
 	if got := s.Targets(); len(got) != 1 || got[0] != netip.MustParseAddr("10.53.53.53") {
 		t.Errorf("targets %v", got)
 	}
-	if got := (&Spec{Address: "fe80::1%eth0"}).Targets(); got[0] != netip.MustParseAddr("fe80::1") {
-		t.Errorf("a prefix would not hold %v", got)
+	if got := (&Spec{Address: "fe80::1%eth0"}).Targets(); got[0] != netip.MustParseAddr("fe80::1%eth0") {
+		t.Errorf("targets %v", got)
 	}
 	if _, err := new(Spec).New(); err == nil {
 		t.Error("a check of nothing")

@@ -14,6 +14,7 @@ type tally struct {
 	fates     []fate
 	replies   int
 	objected  int
+	unsent    int                 // that never left, for want of room here
 	objection *datagram.Objection // the first
 	impostor  netip.Addr          // the first other host that answered in the target's place
 }
@@ -28,12 +29,17 @@ const (
 
 func newTally(count, maxLoss int) *tally { return &tally{maxLoss: maxLoss, fates: make([]fate, count)} }
 
-// reply notes a reply; a second one to the same request is none.
+// reply notes a reply; a second one to the same request is none. It counts more than what was objected to the
+// same request: whoever answers has got it.
 func (t *tally) reply(seq int) {
-	if seq < len(t.fates) && t.fates[seq] == waiting {
-		t.fates[seq] = answered
-		t.replies++
+	if seq >= len(t.fates) || t.fates[seq] == answered {
+		return
 	}
+	if t.fates[seq] == objectedTo {
+		t.objected--
+	}
+	t.fates[seq] = answered
+	t.replies++
 }
 
 // object notes an objection to a request that has no reply yet.
@@ -47,16 +53,21 @@ func (t *tally) object(seq int, o *datagram.Objection) {
 	}
 }
 
-// decided says whether the round is over: no request that is still open could change its outcome.
-func (t *tally) decided() bool { return t.enough() || t.objected > t.maxLoss }
+// doomed says whether only replies to requests that were objected to could still change the outcome.
+func (t *tally) doomed() bool { return t.objected > t.maxLoss }
 
 // enough says whether the target is reached.
 func (t *tally) enough() bool { return t.replies >= len(t.fates)-t.maxLoss }
 
 // failure tells why the target is not reached; allowed is how long it was waited at most.
 func (t *tally) failure(from netip.Addr, allowed string) *checks.Failure {
+	if t.unsent > 0 && t.replies+t.unsent >= len(t.fates)-t.maxLoss { // they might have made it pass
+		return &checks.Failure{Reason: checks.ReasonUnknown,
+			Detail: fmt.Sprintf("requests were dropped by a queue of this node, or at the other end of its link (sent from %s)", from)}
+	}
 	counted := fmt.Sprintf(" (sent from %s, %d of %d replies)", from, t.replies, len(t.fates))
-	if t.objection != nil && t.replies == 0 { // routers limit how often they object (RFC 1812, section 4.3.2.8)
+	objected := t.objection != nil && t.objected > 0 // and not answered after all
+	if objected && t.replies == 0 {                  // routers limit how often they object (RFC 1812, section 4.3.2.8)
 		return &checks.Failure{Reason: checks.ReasonUnreachable, Detail: t.objection.Error() + counted}
 	}
 	what := "no reply within "
@@ -64,7 +75,7 @@ func (t *tally) failure(from netip.Addr, allowed string) *checks.Failure {
 		what = fmt.Sprintf("more than %d lost within ", t.maxLoss)
 	}
 	f := &checks.Failure{Reason: checks.ReasonTimeout, Detail: what + allowed + counted}
-	if t.objection != nil {
+	if objected {
 		f.Reason = checks.ReasonUnreachable
 		f.Detail += "; " + t.objection.Error()
 	}

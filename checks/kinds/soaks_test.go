@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"vouch/checks"
 	"vouch/checks/checktest"
+	"vouch/checks/datagram"
 )
 
 // soaks has the variants of each kind, and starts the servers that they ask.
@@ -107,8 +109,16 @@ func soakICMP(testing.TB) []variant {
 		ok("answers, IPv6", `address = "::1"`),
 		fails("silent", checks.ReasonTimeout, "address = %q\ndevice = \"lo\"", elsewhere),
 	}
+	return orUnknown(vs)
+}
+
+// orUnknown has nothing be found out where this process may not send echo requests.
+func orUnknown(vs []variant) []variant {
+	if datagram.MayEcho(netip.MustParseAddr("127.0.0.1")) == nil {
+		return vs
+	}
 	for i := range vs {
-		vs[i].want = append(vs[i].want, checks.ReasonDenied)
+		vs[i].want = append(vs[i].want, checks.ReasonUnknown)
 	}
 	return vs
 }
@@ -123,10 +133,7 @@ func soakMTU(tb testing.TB) []variant {
 		fails("silent, quic", checks.ReasonTimeout, "destinations = [%q]\nprobe = \"quic\"", silent),
 		fails("nobody listens, quic", checks.ReasonRefused, "destinations = [%q]\nprobe = \"quic\"", nobody),
 	}
-	for i := range vs {
-		vs[i].want = append(vs[i].want, checks.ReasonDenied)
-	}
-	return vs
+	return orUnknown(vs)
 }
 
 // ntpReply answers as a server of stratum 2 that is synchronised (RFC 5905, section 7.3).

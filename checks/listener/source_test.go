@@ -75,7 +75,9 @@ func TestManyPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer opened.Close()
-	at := func(i int) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(65535-i)) }
+	at := func(i int) netip.AddrPort {
+		return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(65535-i))
+	}
 	last := at(0)
 	heard := func(ports int) {
 		t.Helper()

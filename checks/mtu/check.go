@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"vouch/checks"
 	"vouch/checks/datagram"
 )
@@ -20,6 +22,9 @@ const (
 	noDeadline = 30 * time.Second
 	// tries is how often each packet is sent, so that one that is lost by chance tells nothing.
 	tries = 3
+	// patience is the part of a round for which an answer is waited for after an objection: anybody may forge one,
+	// and a router on one of several ways may send one in error.
+	patience = 4
 )
 
 type checker struct {
@@ -59,7 +64,7 @@ func (c *checker) Check(ctx context.Context) error {
 		findings[i] = f
 		p, err := c.probe(inner, f)
 		if err != nil {
-			f.err = err
+			f.err = c.withoutRights(to.Addr(), err)
 			continue
 		}
 		wg.Go(func() {
@@ -106,6 +111,16 @@ func (c *checker) probe(ctx context.Context, f *finding) (*probe, error) {
 	return &probe{f, s, newEcho(s, f.bytes-header-datagram.EchoHeader, smallBytes-header-datagram.EchoHeader)}, nil
 }
 
+// withoutRights has it be unknown what a process that may not ping would find: that says nothing of the path, and
+// one setting would take down every node that has it. Local tells of it at start.
+func (c *checker) withoutRights(to netip.Addr, err error) error {
+	var f *checks.Failure
+	if !c.quic && errors.As(err, &f) && f.Reason == checks.ReasonDenied && errors.As(datagram.MayEcho(to), &f) {
+		return &checks.Failure{Reason: checks.ReasonUnknown, Detail: f.Detail, Err: f.Err}
+	}
+	return err
+}
+
 // link names the interface that a finding's packets leave by, if there is one that has their source
 // address and the MTU that was told.
 func (c *checker) link(f *finding) string {
@@ -138,16 +153,20 @@ type probe struct {
 	speech speech
 }
 
-// run sends, listens and sends again until it is decided or the time is over.
+// run sends, listens and sends again until it is decided, or the time or its patience is over.
 func (p *probe) run(ctx context.Context, start, end time.Time) {
 	buf := make([]byte, p.bytes+64) // and an IPv4 header with options
+	var given time.Time
 	for try := range tries {
 		if err := p.send(ctx); err != nil {
 			p.err = checks.NetFailure(ctx, "a packet could not be sent", err)
 		}
 		until := start.Add(end.Sub(start) * time.Duration(try+1) / tries)
 		for !p.decided() {
-			m, err := p.socket.Read(ctx, until, buf)
+			if p.doomed() && given.IsZero() {
+				given = time.Now().Add(end.Sub(start) / patience)
+			}
+			m, err := p.socket.Read(ctx, soonest(until, given), buf)
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				break
 			}
@@ -157,30 +176,44 @@ func (p *probe) run(ctx context.Context, start, end time.Time) {
 			}
 			p.hear(ctx, m)
 		}
-		if p.decided() || ctx.Err() != nil {
+		if p.decided() || ctx.Err() != nil || !given.IsZero() && !time.Now().Before(given) {
 			return
 		}
 	}
 }
 
-func (p *probe) send(ctx context.Context) error {
-	large, small := p.speech.packets()
-	if err := p.sendOne(ctx, large, p.bytes); err != nil || small == nil || p.little || p.decided() {
-		return err
+// soonest is the earlier of two times; a zero one is none.
+func soonest(until, given time.Time) time.Time {
+	if !given.IsZero() && given.Before(until) {
+		return given
 	}
-	return p.sendOne(ctx, small, p.small)
+	return until
 }
 
-func (p *probe) sendOne(ctx context.Context, b []byte, size int) error {
-	checks.Tracef(ctx, checks.Sent, "a packet of %d bytes to %s from %s", size, p.name(), p.from)
-	err := p.socket.Write(b)
-	var o *datagram.Objection
-	if !errors.As(err, &o) {
+func (p *probe) send(ctx context.Context) error {
+	b, s := p.speech.packets()
+	if err := p.sendOne(ctx, b, p.bytes, &p.left[large]); err != nil || s == nil || p.little || p.decided() {
 		return err
 	}
-	checks.Tracef(ctx, checks.Got, "%v", o)
-	p.object(o)
-	return nil
+	return p.sendOne(ctx, s, p.small, &p.left[small])
+}
+
+func (p *probe) sendOne(ctx context.Context, b []byte, size int, left *sends) error {
+	checks.Tracef(ctx, checks.Sent, "a packet of %d bytes to %s from %s", size, p.name(), p.from)
+	left.all++
+	err := p.socket.Write(b)
+	var o *datagram.Objection
+	switch {
+	case errors.As(err, &o):
+		checks.Tracef(ctx, checks.Got, "%v", o)
+		p.object(o)
+		return nil
+	case errors.Is(err, unix.ENOBUFS):
+		checks.Tracef(ctx, checks.Got, "it was dropped at once: %v", err)
+		left.lost++
+		return nil
+	}
+	return err
 }
 
 func (p *probe) hear(ctx context.Context, m datagram.Message) {

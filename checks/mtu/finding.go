@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"vouch/checks"
 	"vouch/checks/datagram"
 )
@@ -23,13 +25,26 @@ type finding struct {
 	narrow        *datagram.Objection // a router's word that it does not fit
 	refused       *datagram.Objection // any other objection
 	link          string              // the interface that own is of, where it is known
+	left          [2]sends            // the small packet, and the large one
 	err           error               // something else went wrong
 }
 
+// The two packets, by their place in left.
+const (
+	small = iota
+	large
+)
+
+// A sends counts how often a packet was sent, and how often there was no room for it in this node's queue.
+type sends struct{ all, lost int }
+
+func (s sends) none() bool { return s.all > 0 && s.all == s.lost }
+
 // decided says whether nothing that may come could change the result.
-func (f *finding) decided() bool {
-	return f.large || f.own != nil || f.narrow != nil || f.refused != nil || f.err != nil
-}
+func (f *finding) decided() bool { return f.large || f.own != nil || f.err != nil }
+
+// doomed says whether only the large packet's answer could still change the result.
+func (f *finding) doomed() bool { return f.narrow != nil || f.refused != nil }
 
 // object notes an objection to one of the packets.
 func (f *finding) object(o *datagram.Objection) {
@@ -39,6 +54,8 @@ func (f *finding) object(o *datagram.Objection) {
 	case o.TooBig() && o.MTU >= f.bytes: // it would fit, so it is not about this packet, or a lie
 	case o.TooBig():
 		f.narrow = o
+	case o.Errno == unix.EREMOTEIO || o.Errno == unix.EPROTO:
+		// Source quench (RFC 6633), a redirect, or a complaint of the header, as the kernel gives them: no reason to give up.
 	default:
 		f.refused = o
 	}
@@ -63,6 +80,8 @@ func (f *finding) result(allowed string) *checks.Failure {
 		if strings.Contains(text, "port unreachable") {
 			reason = checks.ReasonRefused
 		}
+	case f.left[large].none():
+		reason, text = f.stuck()
 	case f.little:
 		reason, text = checks.ReasonUnusable, fmt.Sprintf("the path carries %d bytes%s, and no router says so: a packet of that size is lost without a word (waited %s)",
 			f.small, f.not(), allowed)
@@ -73,6 +92,16 @@ func (f *finding) result(allowed string) *checks.Failure {
 		text += fmt.Sprintf(" (sent from %s)", f.from)
 	}
 	return &checks.Failure{Reason: reason, Detail: text}
+}
+
+// stuck tells of a large packet that never left. Where the small one did, it is its size: that of a queue, such as a
+// shaper's, or of the other end of a link, and the kernel tells of both by the same word. Else this node has no room.
+func (f *finding) stuck() (checks.Reason, string) {
+	if small := f.left[small]; small.all > small.lost {
+		return checks.ReasonUnusable, fmt.Sprintf("a packet of %d bytes is dropped by this node's own queue, or at the narrower other end of its link; one of %d bytes is not",
+			f.bytes, f.small)
+	}
+	return checks.ReasonUnknown, "no packet could be sent: this node's own queue drops them"
 }
 
 func (f *finding) not() string { return fmt.Sprintf(", not %d", f.bytes) }

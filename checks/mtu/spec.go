@@ -70,12 +70,17 @@ func (s *Spec) validateDestinations() (ps []checks.Problem) {
 		ps = append(ps, checks.Problem{Key: "destinations", What: what, WayOut: `write addresses of hosts that answer, such as ["192.0.2.1", "198.51.100.1"]`})
 	}
 	var first netip.Addr
+	seen := make(map[netip.AddrPort]bool, len(s.Destinations))
 	for i, d := range s.Destinations {
 		to, p := s.target(d)
 		if p != nil {
 			ps = append(ps, *p)
 			continue
 		}
+		if seen[to] {
+			ps = append(ps, checks.Problem{Key: "destinations", What: "is named twice", Got: d, WayOut: "remove one, or name a host of another network"})
+		}
+		seen[to] = true
 		if s.Destinations[i] = to.String(); s.Probe != "quic" {
 			s.Destinations[i] = to.Addr().String()
 		}
@@ -149,7 +154,7 @@ func (s *Spec) targets() (out []netip.AddrPort) {
 // Targets gives the destinations' addresses.
 func (s *Spec) Targets() (out []netip.Addr) {
 	for _, to := range s.targets() {
-		out = append(out, to.Addr().WithZone(""))
+		out = append(out, to.Addr())
 	}
 	return out
 }

@@ -2,7 +2,6 @@ package mtu
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +30,9 @@ func TestProblems(t *testing.T) {
 		"destinations = [\"::1\", \"127.0.0.1\"]":                      "",
 		"destinations = [\"::1\", \"127.0.0.1\"]\nsource = \"::1\"":    "destinations: must be of one family, as there is one source (127.0.0.1)",
 		"destinations = [\"127.0.0.1\"]\nsource = \"::1\"":             "source: must be of the same family as the address that is probed, 127.0.0.1 (::1)",
+		`destinations = ["::1", "0:0::1"]`:                             "destinations: is named twice (0:0::1)",
+		"destinations = [\"::1\", \"[::1]:443\"]\nprobe = \"quic\"":    "destinations: is named twice ([::1]:443)",
+		"destinations = [\"::1\", \"[::1]:444\"]\nprobe = \"quic\"":    "",
 		"bytes = 1\nprobe = \"x\"\nrequire = \"y\"\nsource = \"z\"": "probe: must be icmp or quic (x)|require: must be any or all (y)|destinations: is missing ()|" +
 			"source: must be an IP address (z)|bytes: must be 101 to 65535 (1)",
 	} {
@@ -49,7 +51,11 @@ func TestProblems(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
 		}
 	}
-	s := to(slices.Repeat([]string{"::1"}, 17)...)
+	var many []string
+	for i := range 17 {
+		many = append(many, fmt.Sprintf("192.0.2.%d", i))
+	}
+	s := to(many...)
 	if ps := s.Validate(); len(ps) != 1 || ps[0].What != "has 17, and at most 16 are probed" {
 		t.Errorf("%+v", ps)
 	}

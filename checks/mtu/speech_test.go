@@ -32,8 +32,8 @@ func TestHearObjections(t *testing.T) {
 	q := newNegotiator(1252, true)
 	large, small := q.packets()
 	for name, c := range map[string]struct {
-		o       datagram.Objection
-		decided bool
+		o      datagram.Objection
+		doomed bool
 	}{
 		"large too big":     {datagram.Objection{By: someone, Errno: unix.EMSGSIZE, MTU: 1240, Quoted: large[:64]}, true},
 		"small too big":     {datagram.Objection{By: someone, Errno: unix.EMSGSIZE, MTU: 1240, Quoted: small[:64]}, false},
@@ -42,8 +42,8 @@ func TestHearObjections(t *testing.T) {
 	} {
 		p := &probe{finding: at(finding{}), speech: q}
 		p.hear(t.Context(), datagram.Message{By: someone, Objection: &c.o})
-		if p.decided() != c.decided {
-			t.Errorf("%s: decided %v", name, p.decided())
+		if p.doomed() != c.doomed {
+			t.Errorf("%s: doomed %v", name, p.doomed())
 		}
 	}
 }

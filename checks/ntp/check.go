@@ -2,6 +2,7 @@ package ntp
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -41,6 +42,9 @@ func (c *checker) Check(ctx context.Context) error {
 	}
 	checks.Tracef(ctx, checks.Note, "offset %s, round trip %s, root distance %s, reference time %s", response.ClockOffset,
 		response.RTT, response.RootDistance, response.ReferenceTime.UTC().Format(time.RFC3339))
+	if f := ex.untrue(); f != nil {
+		return f
+	}
 	if f := c.limits.judge(response); f != nil {
 		return f
 	}
@@ -65,6 +69,7 @@ func (c *checker) failure(ctx context.Context, start time.Time, ex *exchange, er
 const (
 	messageSize = 48
 	originAt    = 24
+	receiveAt   = 32
 	transmitAt  = 40
 	modeServer  = 4
 )
@@ -76,6 +81,10 @@ type exchange struct {
 	ctx      context.Context
 	transmit [8]byte // of the question, which the answer repeats as its origin
 	other    string  // the first thing that came and was no answer
+
+	asked   time.Time     // when the question was sent, by the clock that nobody sets
+	took    time.Duration // the round
+	claimed time.Duration // the time from its receipt to its answer, by the server's account
 }
 
 // SetDeadline changes nothing: the connection has its deadline.
@@ -87,10 +96,11 @@ func (*exchange) Close() error { return nil }
 func (x *exchange) Write(b []byte) (int, error) {
 	copy(x.transmit[:], b[transmitAt:])
 	checks.Tracef(x.ctx, checks.Sent, "version %d, mode %d, transmit timestamp %x, %d bytes", b[0]>>3&7, b[0]&7, x.transmit, len(b))
+	x.asked = time.Now()
 	return x.Conn.Write(b)
 }
 
-// Read gives the answer. The error may be a *checks.Failure for a kiss-o'-death, whose timestamps mean nothing.
+// Read gives the answer. The error may be a *checks.Failure for what has no timestamps that mean anything.
 func (x *exchange) Read(b []byte) (int, error) {
 	for {
 		n, err := x.Conn.Read(b)
@@ -100,7 +110,8 @@ func (x *exchange) Read(b []byte) (int, error) {
 		why := x.notOurs(b[:n])
 		x.trace(b[:n], why)
 		if why == "" {
-			return n, kiss(b[:n])
+			x.took, x.claimed = time.Since(x.asked), spell(b[receiveAt:], b[transmitAt:])
+			return n, refusal(b[:n])
 		}
 		if x.other == "" {
 			x.other = why
@@ -135,6 +146,34 @@ func (x *exchange) trace(b []byte, why string) {
 	checks.Tracef(x.ctx, checks.Got, "leap %d, version %d, mode %d, stratum %d, poll %d, precision %d, root delay %x, root dispersion %x, reference id %x, "+
 		"reference %x, origin %x, receive %x, transmit %x, %d bytes%s", b[0]>>6, b[0]>>3&7, b[0]&7, b[1], int8(b[2]), int8(b[3]), b[4:8], b[8:12], b[12:16],
 		b[16:24], b[24:32], b[32:40], b[40:48], len(b), why)
+}
+
+// leeway is what a server's clock may be wrong by within a round, besides a tenth of it: it may have ticks as long as 1/64 s,
+// and be slewed by up to a twelfth (chrony's maxslewrate).
+const leeway = 20 * time.Millisecond
+
+// untrue refuses the answer of a server that claims to have had the question for longer than the round took, or for less
+// than no time: none of its times can be believed.
+func (x *exchange) untrue() *checks.Failure {
+	if x.claimed >= -leeway && x.claimed <= x.took+x.took/10+leeway {
+		return nil
+	}
+	return &checks.Failure{Reason: checks.ReasonProtocol,
+		Detail: fmt.Sprintf("the answer makes no sense: its receive and transmit timestamps are about %s apart, more than the round took", coarse(x.claimed.Abs()))}
+}
+
+// spell is the time between two timestamps, in seconds and their 2^32nd parts (RFC 5905, section 6); those of different eras too.
+func spell(from, to []byte) time.Duration {
+	d := int64(binary.BigEndian.Uint64(to) - binary.BigEndian.Uint64(from))
+	return time.Duration(d>>32)*time.Second + time.Duration(d&0xffffffff*1e9>>32)
+}
+
+// refusal is the error of what answers the question and still gives no time.
+func refusal(b []byte) error {
+	if v := b[0] >> 3 & 7; v == 0 || v > 4 {
+		return &checks.Failure{Reason: checks.ReasonProtocol, Detail: fmt.Sprintf("the answer is of version %d, to a question of version 4", v)}
+	}
+	return kiss(b)
 }
 
 // kiss tells of an answer of stratum 0, by which a server turns a client away (RFC 5905, section 7.4).

@@ -80,13 +80,22 @@ func await(t *testing.T, s Spec, reason checks.Reason) error {
 	}
 }
 
+// A chronyd that follows another is synchronised; the other one, which follows nobody, is not, whatever stratum it was told.
 func TestChrony(t *testing.T) {
-	at := chrony(t, "allow 127.0.0.1", "local stratum 3")
+	first := chrony(t, "allow 127.0.0.1", "local stratum 3")
+	const own = "the server is not synchronised: it goes by its own clock alone (reference id 127.127.1.1, stratum 3)"
+	for err := error(nil); ; { // it answers at once, and goes by its own clock a moment later
+		if err = await(t, Spec{Server: first}, checks.ReasonMismatch); strings.Contains(err.Error(), own) {
+			break
+		}
+	}
+	_, port, _ := net.SplitHostPort(first)
+	at := chrony(t, "allow 127.0.0.1", "server 127.0.0.1 port "+port+" iburst minpoll -4 maxpoll -4")
 	if err := await(t, Spec{Server: at, MaxOffset: time.Minute}, ""); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "as it is", probe(t, Spec{Server: at, MaxStratum: 3, MaxRootDistance: 100 * time.Millisecond}, long), "", "")
-	want(t, "stratum", probe(t, Spec{Server: at, MaxStratum: 2}, long), checks.ReasonMismatch, "stratum 3 is more than max_stratum, 2")
+	_ = await(t, Spec{Server: at, MaxStratum: 4, MaxRootDistance: time.Second}, "")
+	want(t, "stratum", probe(t, Spec{Server: at, MaxStratum: 3}, long), checks.ReasonMismatch, "stratum 4 is more than max_stratum, 3")
 }
 
 func TestChronyUnsynchronised(t *testing.T) {

@@ -26,6 +26,10 @@ func (l limits) judge(r *ntp.Response) *checks.Failure {
 		return mismatch("the server is not synchronised: leap indicator 3, stratum %d", r.Stratum)
 	case r.Stratum > mostStratum:
 		return mismatch("the server is not synchronised: stratum %d", r.Stratum)
+	case ownClock(r):
+		return mismatch("the server is not synchronised: it goes by its own clock alone (reference id %s, stratum %d)", r.ReferenceString(), r.Stratum)
+	case r.Stratum > 1 && r.ReferenceTime.Equal(never):
+		return mismatch("the server is not synchronised: stratum %d, but its clock was never set (reference timestamp 0)", r.Stratum)
 	case int(r.Stratum) > l.stratum:
 		return mismatch("stratum %d is more than max_stratum, %d", r.Stratum, l.stratum)
 	case r.RootDistance > l.distance:
@@ -37,6 +41,15 @@ func (l limits) judge(r *ntp.Response) *checks.Failure {
 		return mismatch("the answer is not fit to set a clock by: %v", err)
 	}
 	return nil
+}
+
+// ownClock says whether a server has no source but its own clock: that is the driver of address 127.127.1.x of ntpd, and what
+// chrony gives as its source by "local stratum"; "LOCL" at stratum 1 (RFC 5905, section 7.3).
+func ownClock(r *ntp.Response) bool {
+	if r.Stratum == 1 {
+		return r.ReferenceID == 0x4c4f434c
+	}
+	return r.ReferenceID>>8 == 127<<16|127<<8|1
 }
 
 func mismatch(format string, args ...any) *checks.Failure {

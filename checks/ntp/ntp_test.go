@@ -113,6 +113,15 @@ func server(tb testing.TB, host string, answer func(q []byte) [][]byte) string {
 
 func set64(m message, at int, v uint64) { binary.BigEndian.PutUint64(m[at:], v) }
 
+// claim has a server say that the question came and the answer went this much after they did.
+func claim(came, went time.Duration) func(q []byte) [][]byte {
+	return change(func(m message) {
+		now := time.Now()
+		set64(m, receiveAt, stamp(now.Add(came)))
+		set64(m, transmitAt, stamp(now.Add(went)))
+	})
+}
+
 func kissed(code string) func(q []byte) [][]byte {
 	return change(func(m message) {
 		m[0], m[1] = 3<<6|4<<3|modeServer, 0
@@ -130,7 +139,20 @@ func TestAnswers(t *testing.T) {
 	}{
 		"good":                 {change(func(message) {}), "", ""},
 		"leap second ahead":    {change(func(m message) { m[0] |= 1 << 6 }), "", ""},
-		"no reference time":    {change(func(m message) { set64(m, 16, 0) }), "", ""},
+		"no reference time":    {change(func(m message) { set64(m, 16, 0) }), checks.ReasonMismatch, "not synchronised: stratum 2, but its clock was never set (reference timestamp 0)"},
+		"none at stratum 1":    {change(func(m message) { m[1] = 1; copy(m[12:], "GPS\x00"); set64(m, 16, 0) }), "", ""},
+		"its own clock":        {change(func(m message) { copy(m[12:], []byte{127, 127, 1, 0}) }), checks.ReasonMismatch, "it goes by its own clock alone (reference id 127.127.1.0, stratum 2)"},
+		"its own, stratum 1":   {change(func(m message) { m[1] = 1; copy(m[12:], "LOCL") }), checks.ReasonMismatch, "its own clock alone (reference id .LOCL., stratum 1)"},
+		"an address like LOCL": {change(func(m message) { copy(m[12:], "LOCL") }), "", ""},
+		"another driver":       {change(func(m message) { copy(m[12:], []byte{127, 127, 20, 0}) }), "", ""},
+		"version 3":            {change(func(m message) { m[0] = 3<<3 | modeServer }), "", ""},
+		"version 0":            {change(func(m message) { m[0] = modeServer }), checks.ReasonProtocol, "the answer is of version 0, to a question of version 4"},
+		"version 5":            {change(func(m message) { m[0] = 5<<3 | modeServer }), checks.ReasonProtocol, "version 5"},
+		"longer than it took":  {claim(-100*time.Second, 100*time.Second), checks.ReasonProtocol, "its receive and transmit timestamps are about 3m0s apart, more than the round took"},
+		"just longer":          {claim(0, 2*long), checks.ReasonProtocol, "about 20s apart"},
+		"less than no time":    {claim(0, -5*time.Second), checks.ReasonProtocol, "the answer makes no sense"},
+		"coarse ticks":         {claim(0, 15*time.Millisecond), "", ""},
+		"another era":          {change(func(m message) { set64(m, receiveAt, 0) }), checks.ReasonProtocol, "the answer makes no sense"},
 		"with an extension":    {func(q []byte) [][]byte { return [][]byte{append(good(q), make([]byte, 28)...)} }, "", ""},
 		"oversized":            {func(q []byte) [][]byte { return [][]byte{append(good(q), make([]byte, 60000)...)} }, "", ""},
 		"twice":                {func(q []byte) [][]byte { return [][]byte{good(q), good(q)} }, "", ""},
@@ -167,6 +189,27 @@ func TestAnswers(t *testing.T) {
 			}
 			want(t, name, probe(t, Spec{Server: server(t, "127.0.0.1", c.answer)}, d), c.reason, c.words)
 		})
+	}
+}
+
+// A server that takes its time, and says so, is believed; so are timestamps on both sides of an era's end.
+func TestSpell(t *testing.T) {
+	at := server(t, "127.0.0.1", func(q []byte) [][]byte {
+		m := good(q)
+		for start := time.Now(); time.Since(start) < 30*time.Millisecond; { // as long as it says
+		}
+		set64(m, transmitAt, stamp(time.Now()))
+		return [][]byte{m}
+	})
+	want(t, "slow", probe(t, Spec{Server: at}, long), "", "")
+	for _, c := range []struct {
+		from, to uint64
+		want     time.Duration
+	}{{1 << 32, 3 << 31, time.Second / 2}, {3 << 31, 1 << 32, -time.Second / 2}, {1<<64 - 1<<32, 1 << 32, 2 * time.Second}, {5, 5, 0}} {
+		from, to := binary.BigEndian.AppendUint64(nil, c.from), binary.BigEndian.AppendUint64(nil, c.to)
+		if got := spell(from, to); got != c.want {
+			t.Errorf("%x to %x: %s, want %s", from, to, got, c.want)
+		}
 	}
 }
 

@@ -19,7 +19,8 @@ const (
 	defaultDistance = 1500 * time.Millisecond
 )
 
-// A Spec is the table of a check of type "ntp". A server that is not synchronised fails always.
+// A Spec is the table of a check of type "ntp". A server that is not synchronised fails always, and so does one that goes by its
+// own clock alone (chrony's "local stratum", ntpd's 127.127.1.x), whatever stratum it gives itself.
 type Spec struct {
 	Server     string `toml:"server"`      // address, or address:port; an IPv6 address in brackets; default port 123
 	MaxStratum int    `toml:"max_stratum"` // the highest stratum that is ok; default 15

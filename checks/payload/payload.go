@@ -43,6 +43,9 @@ func (f Field) Problems() []checks.Problem {
 	if _, err := hex.DecodeString(joined(f.Hex)); err != nil {
 		return []checks.Problem{{Key: key, Got: f.Hex, What: "must be pairs of hexadecimal digits", WayOut: `write such as "0d 0a"`}}
 	}
+	if f.Hex != "" && joined(f.Hex) == "" {
+		return []checks.Problem{{Key: key, Got: strconv.Quote(f.Hex), What: "has no byte in it", WayOut: `write such as "0d 0a", or remove it`}}
+	}
 	if f.Text != "" {
 		key = f.Key
 	}

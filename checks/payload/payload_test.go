@@ -18,6 +18,8 @@ func TestField(t *testing.T) {
 		{"", " 0D 0a\n00 ff ", []byte{13, 10, 0, 255}, ""},
 		{"", "0d0", nil, "send_hex: must be pairs of hexadecimal digits"},
 		{"", "0x0d", nil, "send_hex: must be pairs of hexadecimal digits"},
+		{"", "  ", nil, "send_hex: has no byte in it"},
+		{"", "\n", nil, "send_hex: has no byte in it"},
 		{"a", "61", []byte("a"), "send_hex: has no effect beside send"},
 		{"12345678", "", []byte("12345678"), ""},
 		{"123456789", "", []byte("123456789"), "send: is of 9 bytes, more than the 8 there may be"},

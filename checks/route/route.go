@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"vouch/checks"
 	"vouch/routers/rtnl"
@@ -42,6 +43,7 @@ type check struct {
 	over    []string
 	source  netip.Addr // must be on this node; invalid: none
 	changes rtnl.Concern
+	alarm   alarm
 }
 
 // A want is one route that must be there: to an address by the kernel's own lookup, to a prefix by a table,
@@ -65,14 +67,19 @@ func (c *check) Check(ctx context.Context) error {
 	if failed != nil {
 		return failed
 	}
+	var soonest time.Duration
 	for _, w := range c.wants {
 		way, err := c.ask(ctx, w)
+		if way.Left > 0 && (soonest == 0 || way.Left < soonest) {
+			soonest = way.Left
+		}
 		f := c.failure(w, way, err)
 		if checks.Traced(ctx) {
 			trace(ctx, c.what(w), way, err)
 		}
 		failed = worse(failed, f)
 	}
+	c.alarm.set(soonest)
 	if failed == nil {
 		return nil
 	}
@@ -174,14 +181,19 @@ func worse(a, b *checks.Failure) *checks.Failure {
 }
 
 // Watch wakes on every change that can take a wanted route away or bring it back. A router that tells of
-// thousands of routes does not wake a check of the default route.
+// thousands of routes does not wake a check of the default route. The end of a lifetime, which a router advertised, wakes
+// it too.
 func (c *check) Watch(ctx context.Context, wake func()) error {
-	return rtnl.WatchFor(ctx, c.changes, wake)
+	defer c.alarm.off()
+	return rtnl.WatchFor(ctx, c.changes, c.alarm.on(wake))
 }
 
 // Subscribe is Watch that does not wait.
 func (c *check) Subscribe(ctx context.Context, wake func(), over func(error)) {
-	rtnl.SubscribeFor(ctx, c.changes, wake, over)
+	rtnl.SubscribeFor(ctx, c.changes, c.alarm.on(wake), func(err error) {
+		c.alarm.off()
+		over(err)
+	})
 }
 
 // String is such as "default route ipv4 table 254" or "route to 192.0.2.1 from 10.0.0.1, 198.51.100.0/24

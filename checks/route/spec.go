@@ -118,6 +118,8 @@ func (s *Spec) destinations() (addresses []netip.Addr, prefixes []netip.Prefix, 
 		switch {
 		case err != nil:
 			ps = append(ps, destinationProblem(d, "must be addresses or prefixes"))
+		case loopback(p):
+			ps = append(ps, destinationProblem(d, itself))
 		case p.Addr().Is4In6() || p.Addr().IsMulticast():
 			ps = append(ps, destinationProblem(d, "must be of hosts, and IPv4 in its own form"))
 		case p != p.Masked():
@@ -131,6 +133,28 @@ func (s *Spec) destinations() (addresses []netip.Addr, prefixes []netip.Prefix, 
 	return addresses, prefixes, ps
 }
 
+// Leads gives the destinations in their order, addresses as prefixes of one. The way to a managed prefix may not be among them, or
+// to a part of it: it leads to this node itself while it is announced. Leads is called only after Validate found nothing.
+func (s *Spec) Leads() []netip.Prefix {
+	var ps []netip.Prefix
+	for _, d := range s.Destinations {
+		p, err := netip.ParsePrefix(d)
+		if err != nil {
+			a, _ := netip.ParseAddr(d)
+			p = netip.PrefixFrom(a, a.BitLen())
+		}
+		ps = append(ps, p)
+	}
+	return ps
+}
+
+const itself = "is this host itself, and no way out of it leads there"
+
+// loopback says whether all of a prefix is (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5.3).
+func loopback(p netip.Prefix) bool {
+	return p.Addr().IsLoopback() && (p.Addr().Is6() && p.IsSingleIP() || p.Addr().Is4() && p.Bits() >= 8)
+}
+
 func destinationProblem(got, what string) checks.Problem {
 	return checks.Problem{Key: "destinations", What: what, Got: got, WayOut: `write such as ["192.0.2.1", "198.51.100.0/24"]`}
 }
@@ -142,6 +166,8 @@ func unfit(a netip.Addr) string {
 		return "must be without a zone, and IPv4 in its own form"
 	case a.IsUnspecified() || a.IsMulticast():
 		return "must be of hosts"
+	case a.IsLoopback():
+		return itself
 	}
 	return ""
 }

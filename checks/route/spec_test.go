@@ -51,6 +51,12 @@ func TestValidate(t *testing.T) {
 			{Key: "destinations", What: "must be of hosts, and IPv4 in its own form", Got: "ff00::/8", WayOut: some},
 			{Key: "destinations", What: "must be addresses or prefixes", Got: "10.0.0.0/33", WayOut: some},
 		}},
+		{"loopback", to("127.0.0.1", "127.9.0.0/16", "::1", "::1/128", "126.0.0.0/7"), []checks.Problem{
+			{Key: "destinations", What: itself, Got: "127.0.0.1", WayOut: some},
+			{Key: "destinations", What: itself, Got: "127.9.0.0/16", WayOut: some},
+			{Key: "destinations", What: itself, Got: "::1", WayOut: some},
+			{Key: "destinations", What: itself, Got: "::1/128", WayOut: some},
+		}},
 		{"family and halves beside destinations", Spec{Destinations: []string{"192.0.2.1"}, Family: "ipv4", Halves: true}, []checks.Problem{
 			{Key: "family", What: "has no effect with destinations, each of which has a family", WayOut: "remove it"},
 			{Key: "halves", What: "has no effect with destinations: it is about the default route", WayOut: "remove it"},

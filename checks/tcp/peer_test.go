@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -62,6 +63,35 @@ func TestTLS(t *testing.T) {
 	err := probe(t, Spec{Address: plain.String(), TLS: true, Spec: trusted}, 10*time.Second)
 	if err == nil || err.Error() != `tls: the server does not speak TLS here: its answer begins with "* OK "` {
 		t.Error(err)
+	}
+}
+
+// Over a long way a server's refusal of the client's certificate comes late: with TLS 1.3 the client's handshake is
+// over before the server has seen it.
+func TestLateRefusal(t *testing.T) {
+	ca := checktest.NewCA(t)
+	conf := ca.Issue(t, "x.example").Config()
+	conf.ClientAuth = tls.RequireAnyClientCert
+	conf.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, pass(t, 400*time.Millisecond) }
+	conf.VerifyPeerCertificate = func([][]byte, [][]*x509.Certificate) error {
+		return errors.Join(pass(t, 2*settle), errors.New("nobody is let in"))
+	}
+	me := ca.Issue(t, "client")
+	s := Spec{Address: checktest.TLS(t, "127.0.0.1", conf, nil).String(), TLS: true,
+		Spec: trust.Spec{CA: ca.File, ServerName: "x.example", Cert: me.CertFile, Key: me.KeyFile}}
+	err := probe(t, s, 10*time.Second)
+	if want := "tls: the server does not take the client certificate, or misses one (alert 42, bad certificate)"; err == nil || err.Error() != want {
+		t.Errorf("\n got %v\nwant %s", err, want)
+	}
+}
+
+// pass takes its time, as a long way does.
+func pass(t *testing.T, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-t.Context().Done():
+		return t.Context().Err()
 	}
 }
 

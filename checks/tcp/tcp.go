@@ -17,7 +17,7 @@ import (
 	"vouch/checks/trust"
 )
 
-// settle is how long a connection that need not say anything must stay open.
+// settle is the least time that a connection that need not say anything must stay open.
 const settle = 50 * time.Millisecond
 
 type checker struct {
@@ -39,23 +39,20 @@ func (c *checker) Check(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	connected := time.Now()
 	checks.Tracef(ctx, checks.Note, "connected from %s", checks.From(conn))
-	w := wire{Conn: conn, late: "timeout after " + checks.Allowed(ctx, start) + " (sent from " + checks.From(conn) + ")"}
+	w := wire{Conn: conn, late: "timeout after " + checks.Allowed(ctx, start) + " (sent from " + checks.From(conn) + ")", settle: settle}
 	if c.client != nil {
-		if w.Conn, err = c.secure(ctx, conn, start); err != nil {
+		secure, err := c.client.Handshake(ctx, conn, start)
+		if err != nil {
 			return err
+		}
+		w.Conn = secure
+		if secure.Asked { // a refusal of what the client showed is still on its way
+			w.settle = max(settle, 2*time.Since(connected))
 		}
 	}
 	return c.talk(ctx, w)
-}
-
-// secure makes the handshake; its own type would be a net.Conn that is not nil beside an error.
-func (c *checker) secure(ctx context.Context, conn net.Conn, start time.Time) (net.Conn, error) {
-	secure, err := c.client.Handshake(ctx, conn, start)
-	if err != nil {
-		return nil, err
-	}
-	return secure, nil
 }
 
 // talk is greeted, sends, and waits for what is expected, as far as each is configured.
@@ -85,7 +82,8 @@ func (c *checker) talk(ctx context.Context, w wire) error {
 // A wire is a connection, with what is to be said when its time is over.
 type wire struct {
 	net.Conn
-	late string
+	late   string
+	settle time.Duration
 }
 
 // failure classifies an error of the connection, and says what was going on.
@@ -107,7 +105,7 @@ func (w wire) failure(ctx context.Context, err error, doing string) *checks.Fail
 
 // stays fails if the other side closes at once, as a proxy does that has nobody behind it.
 func (w wire) stays(ctx context.Context) error {
-	wait := settle
+	wait := w.settle
 	if end, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(end)/2)
 	}

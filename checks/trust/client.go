@@ -23,27 +23,105 @@ type Client struct {
 	alpn []string
 
 	mu    sync.Mutex
+	under chan struct{} // a look at the files that has not come back yet, or nil
 	stamp [3]stamp
-	made  *tls.Config
+	made  *tls.Config // of the last files that were of use
+	err   error       // of the last look
 }
 
 // Config gives what crypto/tls needs, for the caller to keep but not to change. No session is resumed:
 // each handshake is a whole one. A server that asks for a certificate gets the one that is configured, also
-// if it names other authorities: its refusal then tells why. The error is a *checks.Failure of reason unknown: a file on this node that
-// is of no use says nothing about the server.
-func (c *Client) Config() (*tls.Config, error) {
+// if it names other authorities: its refusal then tells why.
+//
+// While files that were read before are of no use, as when they are being replaced, or are on a file system that
+// hangs, what was read before goes on to be used. The error is a *checks.Failure of reason unknown: a file on this
+// node that is of no use says nothing about the server.
+func (c *Client) Config(ctx context.Context) (*tls.Config, error) {
+	if c.spec.files() == "" {
+		c.follow()
+		return c.found()
+	}
+	look, old := c.look()
+	if old {
+		if made, _ := c.found(); made != nil {
+			checks.Tracef(ctx, checks.Note, "the files for TLS do not answer: going on with what was read before")
+			return made, nil
+		}
+	}
+	if !comes(ctx, look) {
+		return nil, &checks.Failure{Reason: checks.ReasonUnknown, Detail: "the file system of " + c.spec.files() + " does not answer"}
+	}
+	made, err := c.found()
+	switch {
+	case made == nil:
+		return nil, &checks.Failure{Reason: checks.ReasonUnknown, Err: err}
+	case err != nil:
+		checks.Tracef(ctx, checks.Note, "%v: going on with what was read before", err)
+	}
+	return made, nil
+}
+
+// look begins to look at the files, unless that is under way already (old). It cannot be broken off, and so is in
+// a goroutine of its own.
+func (c *Client) look() (look chan struct{}, old bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.under != nil {
+		return c.under, true
+	}
+	look = make(chan struct{})
+	c.under = look
+	go func() {
+		defer close(look)
+		c.follow()
+	}()
+	return look, false
+}
+
+// beyond is how long a look may go on when the check's time is over: on a busy machine this process may have had
+// little of that time.
+const beyond = 100 * time.Millisecond
+
+// comes waits for a look, and says whether it has come back.
+func comes(ctx context.Context, look chan struct{}) bool {
+	select {
+	case <-look:
+		return true
+	case <-ctx.Done():
+	}
+	last := time.NewTimer(beyond)
+	defer last.Stop()
+	select {
+	case <-look:
+		return true
+	case <-last.C:
+		return false
+	}
+}
+
+// follow reads the files if they have changed.
+func (c *Client) follow() {
 	now := [3]stamp{stampOf(c.spec.CA), stampOf(c.spec.Cert), stampOf(c.spec.Key)}
-	if c.made != nil && now == c.stamp {
-		return c.made, nil
+	c.mu.Lock()
+	same := c.made != nil && c.stamp == now
+	c.mu.Unlock()
+	var made *tls.Config
+	var err error
+	if !same {
+		made, err = c.read()
 	}
-	made, err := c.read()
-	if err != nil {
-		return nil, &checks.Failure{Reason: checks.ReasonUnknown, Err: err}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.under, c.err = nil, err
+	if made != nil {
+		c.made, c.stamp = made, now
 	}
-	c.made, c.stamp = made, now
-	return made, nil
+}
+
+func (c *Client) found() (*tls.Config, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.made, c.err
 }
 
 func (c *Client) read() (*tls.Config, error) {
@@ -75,7 +153,7 @@ type Conn struct {
 // Handshake makes a connection secure, and judges the certificate. Conn needs a deadline; start is when the
 // check began. It closes nothing unless ctx ends. The error is a *checks.Failure.
 func (c *Client) Handshake(ctx context.Context, conn net.Conn, start time.Time) (*Conn, error) {
-	shared, err := c.Config()
+	shared, err := c.Config(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +166,7 @@ func (c *Client) Handshake(ctx context.Context, conn net.Conn, start time.Time) 
 	out.Conn = tls.Client(heard, conf)
 	checks.Tracef(ctx, checks.Sent, "TLS handshake%s", c.offer())
 	if err := out.HandshakeContext(ctx); err != nil {
-		c.traceRefused(ctx, err)
+		c.TraceRefused(ctx, err)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, &checks.Failure{Reason: checks.ReasonTLS, Detail: "the server closed the connection during the handshake"}
 		}
@@ -134,8 +212,8 @@ func (c *Client) answer(ctx context.Context, info *tls.CertificateRequestInfo, h
 	return &have[0]
 }
 
-// traceRefused shows the certificates that were not good enough.
-func (c *Client) traceRefused(ctx context.Context, err error) {
+// TraceRefused tells whoever looks on which certificates came, if a handshake failed as they were not good enough.
+func (c *Client) TraceRefused(ctx context.Context, err error) {
 	var verify *tls.CertificateVerificationError
 	if !checks.Traced(ctx) || !errors.As(err, &verify) {
 		return

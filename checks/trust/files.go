@@ -6,8 +6,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +20,9 @@ import (
 var (
 	errNoCertificate = errors.New("it has no PEM certificate in it")
 	errNoKey         = errors.New("it has no PEM key in it")
+	errCut           = errors.New("it has a PEM block that is cut or damaged")
+	errIrregular     = errors.New("it is no regular file")
+	errTooLarge      = errors.New("it is larger than 4 MiB")
 	errPassphrase    = errors.New("it is protected by a passphrase, which nobody could type")
 )
 
@@ -77,23 +82,112 @@ func fileProblem(err error) []checks.Problem {
 		p.What, p.WayOut = "is not there", "write it, or name another"
 	case errors.Is(err, fs.ErrPermission):
 		p.What, p.WayOut = "may not be read by this process", "give the user that vouch runs as the right to read it"
+	case errors.Is(err, errCut):
+		p.WayOut = "write it whole: to a file beside it that is then renamed (mv)"
 	case errors.Is(err, errPassphrase):
 		p.WayOut = "store it without, readable by vouch alone (openssl pkey)"
 	}
 	return []checks.Problem{p}
 }
 
-// read gives the content of a file; the operation and the path that os puts around its error are told by
+// read gives the PEM blocks of a file; the operation and the path that os puts around its error are told by
 // fileError already.
-func read(key, path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
-	if err == nil {
-		return text, nil
-	}
+func read(key, path string) ([]*pem.Block, error) {
+	text, err := content(path)
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 		err = pe.Err
 	}
-	return nil, &fileError{key, path, err}
+	if err != nil {
+		return nil, &fileError{key, path, err}
+	}
+	blocks := blocksOf(text)
+	if blocks == nil {
+		return nil, &fileError{key, path, errCut}
+	}
+	return blocks, nil
+}
+
+// content reads a file of a sensible size. It opens nothing but a regular file: a pipe would wait for who writes it,
+// a device may do anything.
+func content(path string) ([]byte, error) {
+	const most = 4 << 20
+	info, err := os.Stat(path)
+	if err == nil {
+		err = readable(info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err = file.Stat(); err == nil {
+		err = readable(info) // it may be another one by now
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if len(text) > most {
+		err = errTooLarge
+	}
+	return text, err
+}
+
+func readable(info fs.FileInfo) error {
+	switch {
+	case info.IsDir():
+		return syscall.EISDIR
+	case !info.Mode().IsRegular():
+		return errIrregular
+	}
+	return nil
+}
+
+// byteOrder is what some editors put before a text, and hides a block that follows it.
+const byteOrder = "\ufeff"
+
+// blocksOf gives the PEM blocks of a text, empty if there are none; nil if one of them is not whole, as it is where
+// the file is still being written. Package pem passes over those without a word.
+func blocksOf(text []byte) []*pem.Block {
+	begun, last := 0, ""
+	for line := range strings.Lines(string(text)) {
+		if last = strings.TrimPrefix(line, byteOrder); strings.HasPrefix(last, "-----BEGIN") {
+			begun++
+		}
+	}
+	blocks := []*pem.Block{}
+	for b, rest := pem.Decode(text); b != nil; b, rest = pem.Decode(rest) {
+		blocks = append(blocks, b)
+	}
+	if len(blocks) != begun || last != "" && strings.HasPrefix("-----BEGIN", last) {
+		return nil
+	}
+	return blocks
+}
+
+// certificates gives those of a file, in its order.
+func certificates(key, path string) (all []*x509.Certificate, err error) {
+	blocks, err := read(key, path)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range blocks {
+		if b.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(b.Bytes)
+		if err != nil {
+			return nil, &fileError{key, path, bare(err)}
+		}
+		all = append(all, cert)
+	}
+	if all == nil {
+		return nil, &fileError{key, path, errNoCertificate}
+	}
+	return all, nil
 }
 
 // roots reads the file of authorities; without one it gives nil, which stands for the system's. Those are
@@ -102,13 +196,13 @@ func (s *Spec) roots() (*x509.CertPool, error) {
 	if s.CA == "" {
 		return nil, nil
 	}
-	text, err := read("ca", s.CA)
+	all, err := certificates("ca", s.CA)
 	if err != nil {
 		return nil, err
 	}
 	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, &fileError{"ca", s.CA, errNoCertificate}
+	for _, cert := range all {
+		pool.AddCert(cert)
 	}
 	return pool, nil
 }
@@ -118,42 +212,30 @@ func (s *Spec) pair() (*tls.Certificate, error) {
 	if s.Cert == "" {
 		return nil, nil
 	}
-	cert, err := read("cert", s.Cert)
+	chain, err := certificates("cert", s.Cert)
 	if err != nil {
 		return nil, err
 	}
-	key, err := read("key", s.Key)
+	blocks, err := read("key", s.Key)
 	if err != nil {
 		return nil, err
 	}
-	leaf := find(cert, "CERTIFICATE")
-	if leaf == nil {
-		return nil, &fileError{"cert", s.Cert, errNoCertificate}
-	}
-	if _, err := x509.ParseCertificate(leaf.Bytes); err != nil {
-		return nil, &fileError{"cert", s.Cert, bare(err)}
-	}
-	switch secret := find(key, "PRIVATE KEY"); {
-	case secret == nil:
+	i := slices.IndexFunc(blocks, func(b *pem.Block) bool { return strings.HasSuffix(b.Type, "PRIVATE KEY") })
+	switch {
+	case i < 0:
 		return nil, &fileError{"key", s.Key, errNoKey}
-	case secret.Type == "ENCRYPTED PRIVATE KEY", secret.Headers["DEK-Info"] != "":
+	case blocks[i].Type == "ENCRYPTED PRIVATE KEY", blocks[i].Headers["DEK-Info"] != "":
 		return nil, &fileError{"key", s.Key, errPassphrase}
 	}
-	made, err := tls.X509KeyPair(cert, key)
+	var text []byte
+	for _, cert := range chain {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})...)
+	}
+	made, err := tls.X509KeyPair(text, pem.EncodeToMemory(&pem.Block{Type: blocks[i].Type, Bytes: blocks[i].Bytes}))
 	if err != nil {
 		return nil, &fileError{"key", s.Key, bare(err)}
 	}
 	return &made, nil
-}
-
-// find gives the first block of a PEM text whose type ends so; nil if there is none.
-func find(text []byte, kind string) *pem.Block {
-	for {
-		var b *pem.Block
-		if b, text = pem.Decode(text); b == nil || strings.HasSuffix(b.Type, kind) {
-			return b
-		}
-	}
 }
 
 // bare takes off the package that an error names first.

@@ -156,7 +156,7 @@ func sendRoot(t *testing.T, ca *checktest.CA) func(*tls.Config) {
 	}
 	return func(c *tls.Config) {
 		pair := &c.Certificates[0]
-		pair.Certificate = append(pair.Certificate[:1:1], find(pem, "CERTIFICATE").Bytes)
+		pair.Certificate = append(pair.Certificate[:1:1], blocksOf(pem)[0].Bytes)
 	}
 }
 

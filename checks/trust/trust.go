@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"vouch/checks"
@@ -118,6 +119,12 @@ func wrongName(name string) string {
 		}
 	}
 	return ""
+}
+
+// files names those that are configured.
+func (s *Spec) files() string {
+	named := slices.DeleteFunc([]string{s.CA, s.Cert, s.Key}, func(path string) bool { return path == "" })
+	return strings.Join(named, ", ")
 }
 
 // Client gives a client for a server that is called name where server_name is not set, and that is

@@ -11,14 +11,17 @@ import (
 
 // A state is what systemd says of a unit. The names are those of its properties (org.freedesktop.systemd1(5)).
 type state struct {
-	load, active, sub string // LoadState, ActiveState, SubState
-	restarts          uint32 // NRestarts
+	name              string        // Id
+	load, active, sub string        // LoadState, ActiveState, SubState
+	restarts          uint32        // NRestarts
+	uptime            time.Duration // since the machine was started
 
-	// The rest is read only where the unit is not simply running.
+	// The rest is read only where the unit is not simply running; began and since also where it was restarted.
 	kind         string        // Type
 	result       string        // Result
 	code, status int32         // ExecMainCode, ExecMainStatus
-	since        time.Duration // since it began to be activating; from InactiveExitTimestampMonotonic
+	began        time.Duration // InactiveExitTimestampMonotonic
+	since        time.Duration // since then: since it began to be activating
 }
 
 // rules say what is accepted of a unit.
@@ -92,7 +95,7 @@ func (r rules) activating(s state, last string) *checks.Failure {
 	switch {
 	case s.sub == "auto-restart" || s.sub == "auto-restart-queued":
 		f.Detail += last
-	case s.since < r.grace:
+	case r.grace > 0 && s.since < r.grace:
 		f.Reason = checks.ReasonUnknown
 		f.Detail += fmt.Sprintf(", for which activating_grace gives it %s", r.grace)
 	case r.grace > 0:
@@ -129,14 +132,16 @@ type sighting struct {
 	n  uint32
 }
 
-// see takes a reading, and says whether there were more than most restarts within the time before it.
-// Those before the first reading happened nobody knows when. A number that went down was reset: the unit
-// was started by hand.
-func (r *restarts) see(now time.Time, n uint32, most int, within time.Duration) bool {
-	if l := len(r.seen); l > 0 && n < r.seen[l-1].n {
-		r.seen = nil
-	}
-	if l := len(r.seen); l == 0 || n > r.seen[l-1].n {
+// see takes a reading, and says whether there were more than most restarts within the time before it. A number
+// that went down was reset: the unit was started by hand.
+func (r *restarts) see(now time.Time, s state, most int, within time.Duration) bool {
+	n := s.restarts
+	switch l := len(r.seen); {
+	case l == 0:
+		r.seen = before(now, s)
+	case n < r.seen[l-1].n:
+		r.seen = []sighting{{now, n}}
+	case n > r.seen[l-1].n:
 		r.seen = append(r.seen, sighting{now, n})
 	}
 	for len(r.seen) > 1 && now.Sub(r.seen[1].at) >= within {
@@ -148,3 +153,22 @@ func (r *restarts) see(now time.Time, n uint32, most int, within time.Duration) 
 	}
 	return int64(n)-int64(r.seen[0].n) > int64(most)
 }
+
+// before gives what the first reading tells of the restarts before it, as long ago as they may have been.
+// systemd remembers their number only: all were since the machine was started, and the last one of a unit that
+// runs was after it last ceased to be inactive. So one in a crash loop when the agent starts is found to be
+// so after most more restarts.
+func before(now time.Time, s state) []sighting {
+	if s.restarts == 0 {
+		return []sighting{{now, 0}}
+	}
+	boot := now.Add(-s.uptime)
+	last := boot
+	if s.runs() && s.since >= 0 && s.since < s.uptime {
+		last = now.Add(-s.since)
+	}
+	return []sighting{{boot, 0}, {boot, s.restarts - 1}, {last, s.restarts}}
+}
+
+// calm gives the time at which those seen are no crash loop any more, if they are one.
+func (r *restarts) calm(within time.Duration) time.Time { return r.seen[1].at.Add(within) }

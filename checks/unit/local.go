@@ -23,7 +23,7 @@ func (s *Spec) local(b *bus) []checks.Problem {
 	if err == nil {
 		defer b.release(l)
 		var u listed
-		if u, err = theOne(await(l.send(ctx, managerPath, managerName+".ListUnitsByNames", []string{s.Unit}))); err == nil {
+		if u, err = theOne(ctx, l.list(ctx, s.Unit)); err == nil {
 			return l.loadable(ctx, u, p)
 		}
 	}
@@ -53,7 +53,7 @@ func (l *link) loadable(ctx context.Context, u listed, p checks.Problem) []check
 // unitFiles gives the names of the units that there are files of; none where that cannot be told.
 func (l *link) unitFiles(ctx context.Context) []string {
 	var files []struct{ Path, State string }
-	if err := await(l.send(ctx, managerPath, managerName+".ListUnitFiles")).Store(&files); err != nil {
+	if err := l.send(ctx, systemd, managerPath, managerName+".ListUnitFiles").store(ctx, &files); err != nil {
 		return nil
 	}
 	names := make([]string, len(files))

@@ -143,7 +143,7 @@ func (*Spec) Hint(key string) string {
 
 // New gives the check. It asks nothing.
 func (s *Spec) New() (checks.Checker, error) {
-	c := &checker{unit: s.Unit, bus: shared, rules: rules{exitedOK: s.ExitedOK, grace: s.ActivatingGrace}}
+	c := &checker{unit: s.Unit, bus: shared, alarm: newAlarm(), rules: rules{exitedOK: s.ExitedOK, grace: s.ActivatingGrace}}
 	if isService(s.Unit) && s.MaxRestarts != nil {
 		c.rules.maxRestarts, c.rules.within = *s.MaxRestarts, s.RestartsWithin
 	}

@@ -106,7 +106,7 @@ func TestRestarts(t *testing.T) {
 		var r restarts
 		got := ""
 		for i, n := range c.n {
-			if r.see(start.Add(time.Duration(i)*time.Second), n, 2, 10*time.Second) {
+			if r.see(start.Add(time.Duration(i)*time.Second), state{restarts: n, uptime: time.Hour}, 2, 10*time.Second) {
 				got += "!"
 			} else {
 				got += "."
@@ -118,12 +118,41 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
+// What the first look at a unit tells of restarts that nobody saw.
+func TestRestartsBefore(t *testing.T) {
+	for name, c := range map[string]struct {
+		s    state
+		most int
+		want time.Duration // how long from now it is a crash loop; 0: it is none
+	}{
+		"a loop as it may be":                {state{active: "active", restarts: 57, since: time.Second, uptime: time.Hour}, 1, 0},
+		"one is one too many":                {state{active: "active", restarts: 57, since: time.Second, uptime: time.Hour}, 0, 9 * time.Second},
+		"the last one is long ago":           {state{active: "active", restarts: 57, since: 10 * time.Second, uptime: time.Hour}, 0, 0},
+		"nobody knows when the last one was": {state{active: "activating", restarts: 57, since: time.Second, uptime: time.Hour}, 0, 0},
+		"all since the start":                {state{active: "active", restarts: 5, since: time.Second, uptime: 7 * time.Second}, 3, 3 * time.Second},
+		"few since the start":                {state{active: "active", restarts: 3, since: time.Second, uptime: 7 * time.Second}, 3, 0},
+		"none":                               {state{active: "active", since: time.Second, uptime: time.Second}, 0, 0},
+	} {
+		var r restarts
+		now := time.Now()
+		looping := r.see(now, c.s, c.most, 10*time.Second)
+		switch {
+		case looping != (c.want > 0):
+			t.Errorf("%s: %t", name, looping)
+		case looping && r.calm(10*time.Second).Sub(now) != c.want:
+			t.Errorf("%s: it ends after %s, want %s", name, r.calm(10*time.Second).Sub(now), c.want)
+		case r.see(now.Add(c.want), c.s, c.most, 10*time.Second):
+			t.Errorf("%s: it does not end", name)
+		}
+	}
+}
+
 // However long a loop lasts, what is remembered of it stays small.
 func TestRestartsAreForgotten(t *testing.T) {
 	var r restarts
 	now := time.Now()
 	for i := range 100_000 {
-		r.see(now.Add(time.Duration(i)*time.Millisecond), uint32(i), 5, time.Hour)
+		r.see(now.Add(time.Duration(i)*time.Millisecond), state{restarts: uint32(i)}, 5, time.Hour)
 	}
 	if len(r.seen) > 8 {
 		t.Errorf("%d readings are kept", len(r.seen))
@@ -139,6 +168,9 @@ func TestGrace(t *testing.T) {
 	s.since = 10 * time.Second
 	if f := r.judge("a.service", s, false, ""); f == nil || f.Reason != checks.ReasonUnusable || f.Detail != "is activating (start) for 10s or longer" {
 		t.Errorf("after: %v", f)
+	}
+	if f := (rules{}).judge("a.service", state{load: "loaded", active: "activating", sub: "start", since: -1}, false, ""); f == nil || f.Reason != checks.ReasonUnusable {
+		t.Errorf("without any: %v", f)
 	}
 	s.since, s.sub = 0, "auto-restart"
 	if f := r.judge("a.service", s, false, "; last: exit-code, status 1"); f == nil || f.Reason != checks.ReasonUnusable || f.Detail != "is activating (auto-restart); last: exit-code, status 1" {

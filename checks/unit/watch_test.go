@@ -172,3 +172,42 @@ func TestCrashLoop(t *testing.T) {
 		t.Errorf("restarted by hand: %v, %q", r.Err, c.last)
 	}
 }
+
+// What is said of a unit changes with time, and the watch wakes for that too, once.
+func TestTimeWakes(t *testing.T) {
+	s := checktest.NewSystemd(t)
+	starts := running.With("ActiveState", "activating", "SubState", "start", "InactiveExitTimestampMonotonic", fmt.Sprint(sinceBoot().Microseconds()))
+	s.Set(starts)
+	w := watch(t, on(t, s.Socket, Spec{Unit: "unbound", ActivatingGrace: time.Second, RestartsWithin: time.Second}))
+	w.becomes(checks.Unknown, "it starts")
+	w.becomes(checks.Failed, "it has not come to run")
+	s.Set(running)
+	w.becomes(checks.OK, "it runs")
+	s.Set(running.With("NRestarts", "7"))
+	w.becomes(checks.Failed, "it is in a crash loop")
+	before := w.count.Load()
+	w.becomes(checks.OK, "it has calmed down")
+	if n := w.count.Load() - before; n > 1 || !w.alarm.next().IsZero() {
+		t.Errorf("%d hints, and the next at %s", n, w.alarm.next())
+	}
+}
+
+// What is not waited for any more does not wake.
+func TestAlarm(t *testing.T) {
+	a := newAlarm()
+	first := time.Now()
+	a.set(first)
+	a.set(first)
+	if len(a.moved) != 1 || a.next() != first {
+		t.Errorf("%d, %s", len(a.moved), a.next())
+	}
+	a.set(first.Add(time.Hour))
+	a.rang(first)
+	if a.next() != first.Add(time.Hour) {
+		t.Error("the new time was taken back with the old one")
+	}
+	a.rang(first.Add(time.Hour))
+	if !a.next().IsZero() {
+		t.Error("it rings again")
+	}
+}

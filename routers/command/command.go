@@ -53,7 +53,7 @@ type Output struct {
 // killed also when the agent dies. Output beyond the cap is read and dropped, so that it never blocks
 // the program.
 //
-// The error says that the program could not be started (it wraps the cause), or that ctx ended first
+// The error says that the program could not be started (it wraps the cause), or that ctx ended it
 // (it wraps ctx.Err()); a non-zero exit status is no error. Run returns only once the program is
 // gone: one that cannot be killed (it changed its user, or sleeps in the kernel) holds it up, and it
 // is for the caller not to wait then. Safe for concurrent use.
@@ -71,17 +71,12 @@ func Run(ctx context.Context, s Spec) (Output, error) {
 	if err := c.Start(); err != nil {
 		return Output{Code: -1}, startError(s.Path, err)
 	}
-	cut := waitGroup(ctx, c.Process.Pid)
-	err := c.Wait()
+	cut, err := wait(ctx, c)
 	out := Output{
 		Stdout: stdout.bytes(), Stderr: stderr.bytes(),
 		Truncated: stdout.cut || stderr.cut,
 		Code:      c.ProcessState.ExitCode(),
-	}
-	if c.ProcessState != nil { // nil: somebody else reaped it, and err says so
-		if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-			out.Signal = ws.Signal()
-		}
+		Signal:    signal(c.ProcessState),
 	}
 	if cut {
 		return out, fmt.Errorf("%s: %w", s.Path, ctx.Err())
@@ -90,6 +85,25 @@ func Run(ctx context.Context, s Spec) (Output, error) {
 		return out, fmt.Errorf("%s: %w", s.Path, err)
 	}
 	return out, nil
+}
+
+// wait reaps a program that was started. Cut says that the end of ctx ended it: one that had ended by itself
+// before the kill met it has an exit status to tell, however late this process is to hear of it.
+func wait(ctx context.Context, c *exec.Cmd) (cut bool, err error) {
+	late := waitGroup(ctx, c.Process.Pid)
+	err = c.Wait()
+	return late && (c.ProcessState == nil || signal(c.ProcessState) == syscall.SIGKILL), err
+}
+
+// signal is what killed a process; 0: nothing did, or somebody else reaped it (nil), and Wait says so.
+func signal(p *os.ProcessState) syscall.Signal {
+	if p == nil {
+		return 0
+	}
+	if ws, ok := p.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return ws.Signal()
+	}
+	return 0
 }
 
 // Look gives the path of the program that Run would start for a Spec with this Path. The error wraps the
@@ -175,9 +189,9 @@ func interpreter(path string) string {
 }
 
 // waitGroup waits for the leader of a process group and leaves nobody alive in it. It reports
-// whether ctx ended first. The dead leader is not reaped here: as long as it is not, its number
+// whether ctx ended by then. The dead leader is not reaped here: as long as it is not, its number
 // cannot pass to another group, so the kill meets nobody else.
-func waitGroup(ctx context.Context, pid int) (cut bool) {
+func waitGroup(ctx context.Context, pid int) (late bool) {
 	killed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(killed)
@@ -185,10 +199,10 @@ func waitGroup(ctx context.Context, pid int) (cut bool) {
 	})
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
-	if cut = !stop(); cut {
+	if !stop() {
 		<-killed
-		return cut
+		return true
 	}
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
-	return cut
+	return false
 }

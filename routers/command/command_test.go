@@ -198,6 +198,27 @@ func TestRunKilledByContext(t *testing.T) {
 	}
 }
 
+// A program that has ended by itself has its own end, also when the end of its time is what is heard of first.
+func TestEndedBeforeTheKill(t *testing.T) {
+	for script, cut := range map[string]bool{"exit 0": false, "exit 7": false, "kill -SEGV $$": false, "echo x; exec sleep 300": true} {
+		c := build(sh(script))
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if !cut {
+			var si unix.Siginfo
+			if err := unix.Waitid(unix.P_PID, c.Process.Pid, &si, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if got, err := wait(ctx, c); got != cut || (err == nil) != (script == "exit 0") {
+			t.Errorf("%s: %v, cut %v", script, err, got)
+		}
+	}
+}
+
 func TestRunContextAlreadyEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -56,13 +56,13 @@ func TestLastingEnds(t *testing.T) {
 func TestLastingOutputIsCapped(t *testing.T) {
 	s := sh("printf 123456")
 	s.MaxOutput = 5
-	l, file := start(t, s)
+	l, _ := start(t, s)
 	got, err := l.Result()
 	if err != nil || !got.Truncated || string(got.Stdout) != "12345" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	s.Tail = true
-	l, file = start(t, s)
+	l, file := start(t, s)
 	if got, err := l.Result(); err != nil || !got.Truncated || string(got.Stdout) != "23456" {
 		t.Errorf("the end: %+v, %v", got, err)
 	}

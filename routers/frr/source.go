@@ -155,6 +155,18 @@ func (s *Source) RemoveStatic(ctx context.Context, ps []netip.Prefix) error {
 	return s.tell(ctx, commands)
 }
 
+// PurgeStatic is RemoveStatic for routes that zebra has and staticd may know nothing of: what a zebra that was
+// killed left in the kernel, and the next one did not sweep away, as it does not when it takes longer than the second
+// in which it started (8.4.4). Staticd has to be told of such a route before it can take it away.
+func (s *Source) PurgeStatic(ctx context.Context, ps []netip.Prefix) error {
+	commands := make([]string, 0, 2*len(ps))
+	for _, p := range ps {
+		one := Static{Prefix: p}.command()
+		commands = append(commands, one, "no "+one)
+	}
+	return s.tell(ctx, commands)
+}
+
 // tell gives commands to the daemon that keeps static routes.
 func (s *Source) tell(ctx context.Context, commands []string) error {
 	return tell(ctx, s.static.talk, session{daemon: s.static.daemon(), enter: []string{"configure terminal"}, commands: commands, bulk: true})

@@ -183,7 +183,7 @@ func TestMoreSpecificRoutes(t *testing.T) {
 		want   Way
 	}{
 		{"hides", []route{unicast(0, over(eth0)), toNet("10.0.0.0/8", of(unix.RTN_BLACKHOLE, 9))}, bad("blackhole 10.0.0.0/8 metric 9")},
-		{"leads", []route{of(unix.RTN_BLACKHOLE, 0), toNet("10.0.0.0/8", unicast(9, over(eth1)))}, Way{true, true, "10.0.0.0/8 via 10.0.1.1 dev eth1"}},
+		{"leads", []route{of(unix.RTN_BLACKHOLE, 0), toNet("10.0.0.0/8", unicast(9, over(eth1)))}, Way{Found: true, Usable: true, Text: "10.0.0.0/8 via 10.0.1.1 dev eth1"}},
 		{"is dead", []route{unicast(0, over(eth0)), toNet("10.0.0.0/8", unicast(0, flagged(dark, unix.RTNH_F_DEAD)))}, good("via 10.0.1.1 dev eth0")},
 	} {
 		if got := (picture{c.routes, testObjects, testLinks}).judge(IPv4, nil); got != c.want {

@@ -77,6 +77,7 @@ func Halves(ctx context.Context, family Family, table uint32, over ...string) (W
 		if both.Text != "" && both.Text != w.Text {
 			w.Text = both.Text + ", " + w.Text
 		}
+		w.Left = soonest(both.Left, w.Left)
 		both = w
 	}
 	return both, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,6 +25,9 @@ func (p picture) judge(family Family, over []string) Way {
 	var passed Way
 	for _, r := range inOrder(family, p.routes) {
 		w, dead := p.judgeRoute(r, over)
+		if r.left >= 0 {
+			w.Left = r.left
+		}
 		if !dead {
 			return w
 		}
@@ -35,11 +39,12 @@ func (p picture) judge(family Family, over []string) Way {
 }
 
 // inOrder sorts routes into the order in which the kernel asks them. IPv6 may have several of one
-// metric, such as from two routers' advertisements: they are as one route with several next hops.
+// metric, such as from two routers' advertisements: they are as one route with several next hops. Those whose lifetime has
+// ended come last: the kernel takes none of them, and says so only when it takes them out.
 func inOrder(family Family, routes []route) []route {
 	sorted := slices.Clone(routes)
 	slices.SortStableFunc(sorted, func(a, b route) int {
-		return cmp.Or(cmp.Compare(b.length(), a.length()), cmp.Compare(a.metric, b.metric))
+		return cmp.Or(ended(a)-ended(b), cmp.Compare(b.length(), a.length()), cmp.Compare(a.metric, b.metric))
 	})
 	if family == IPv4 {
 		return sorted
@@ -49,6 +54,7 @@ func inOrder(family Family, routes []route) []route {
 		last := len(merged) - 1
 		if last >= 0 && merged[last].dst == r.dst && merged[last].metric == r.metric && plain(merged[last]) && plain(r) {
 			merged[last].legs = slices.Concat(merged[last].legs, r.legs)
+			merged[last].left = soonest(merged[last].left, r.left)
 			continue
 		}
 		merged = append(merged, r)
@@ -57,7 +63,23 @@ func inOrder(family Family, routes []route) []route {
 }
 
 // plain says that a route has next hops of its own.
-func plain(r route) bool { return r.kind == unix.RTN_UNICAST && len(r.legs) > 0 }
+func plain(r route) bool { return r.kind == unix.RTN_UNICAST && len(r.legs) > 0 && r.left >= 0 }
+
+// ended is 1 for a route whose lifetime has ended.
+func ended(r route) int {
+	if r.left < 0 {
+		return 1
+	}
+	return 0
+}
+
+// soonest is the lesser of two spans of time; 0 is none.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
 
 // judgeRoute judges one route; dead says that the kernel passes over it.
 func (p picture) judgeRoute(r route, over []string) (w Way, dead bool) {
@@ -66,6 +88,12 @@ func (p picture) judgeRoute(r route, over []string) (w Way, dead bool) {
 		legs, blackhole = resolve(r.nexthop, p.objects)
 	}
 	switch {
+	case r.left < 0:
+		var lost []string
+		for _, l := range legs {
+			lost = append(lost, describe(l, p.links[l.index]))
+		}
+		return Way{Found: true, Text: r.name() + " " + strings.Join(append(lost, "its lifetime has ended"), ": ")}, true
 	case blackhole:
 		return Way{Found: true, Text: r.text("blackhole")}, false
 	case r.kind != unix.RTN_UNICAST:

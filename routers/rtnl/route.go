@@ -3,6 +3,7 @@ package rtnl
 import (
 	"net/netip"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,11 +15,12 @@ const nexthopID = 30
 type route struct {
 	dst     netip.Prefix // the zero Prefix: everything
 	table   uint32
-	kind    uint8  // RTN_*
-	metric  uint32 // RTA_PRIORITY: the lowest is asked first
-	legs    []leg  // none where only the nexthop object is told (net.ipv4.nexthop_compat_mode=0)
-	nexthop uint32 // the id of the nexthop object, or 0
-	partial bool   // for one source or type of service only, or the kernel's memory of a lookup (RTM_F_CLONED)
+	kind    uint8         // RTN_*
+	metric  uint32        // RTA_PRIORITY: the lowest is asked first
+	legs    []leg         // none where only the nexthop object is told (net.ipv4.nexthop_compat_mode=0)
+	nexthop uint32        // the id of the nexthop object, or 0
+	left    time.Duration // until its lifetime ends, such as a router advertised; negative: it has ended; 0: it never does
+	partial bool          // for one source or type of service only, or the kernel's memory of a lookup (RTM_F_CLONED)
 }
 
 // length is that of the prefix.
@@ -94,6 +96,8 @@ func parseAny(b []byte) (route, bool) {
 			r.metric = number(value)
 		case nexthopID:
 			r.nexthop = number(value)
+		case unix.RTA_CACHEINFO:
+			r.left = lifetime(value)
 		case unix.RTA_MULTIPATH:
 			r.legs = parseLegs(value)
 		default:
@@ -104,6 +108,17 @@ func parseAny(b []byte) (route, bool) {
 		r.legs = []leg{only}
 	}
 	return r, b[1] == 0 || r.dst.IsValid()
+}
+
+// tick is the unit of times in what the kernel tells users, 1/USER_HZ: 100 on every architecture that Go knows.
+const tick = 10 * time.Millisecond
+
+// lifetime reads rta_expires, the third member of a struct rta_cacheinfo.
+func lifetime(value []byte) time.Duration {
+	if len(value) < 12 {
+		return 0
+	}
+	return time.Duration(int32(native.Uint32(value[8:]))) * tick
 }
 
 // network gives the destination of a route; it is the zero Prefix for everything.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -17,6 +18,10 @@ type Way struct {
 	Found  bool   // there is a route, of whatever use
 	Usable bool   // the kernel sends packets by it over a link that is up
 	Text   string // for people: the route, and why it is not usable; empty when there is none
+	// Left is how long the route has until its lifetime ends, at the time of reading, in steps of 10 ms; 0: it has none.
+	// IPv6 only: a router advertises it, and may prolong it, and the kernel tells of neither. Its end is told of up to
+	// half a minute late (net.ipv6.route.gc_interval), while the kernel takes the route no more.
+	Left time.Duration
 }
 
 // A picture is some routes with all that they name.

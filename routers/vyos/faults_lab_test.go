@@ -307,6 +307,20 @@ var everywhere = []scene{
 // These are of the way through the configuration binaries, which tell more.
 var direct = []scene{
 	failing(vyostest.SessionStolen, routers.ErrUnavailable, nil, "my_set"),
+	{name: "a foreign change in our session", play: func(b *bench, r *Router) {
+		b.system.Fault(vyostest.Slow, 1, "sessionChanged", "1s")
+		done := make(chan error)
+		go func() { done <- b.apply(r, routers.Announced, one) }()
+		b.wait("it to look at its changes", func() error {
+			if len(b.system.CallsOf("sessionChanged")) == 0 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		b.system.Left(sessionID, "set protocols static route "+one.String()+" blackhole", "delete protocols bgp")
+		b.wantError(<-done, routers.ErrUnavailable, "nothing was committed", "not ours", "'bgp'")
+		b.calls("my_commit", 0)
+	}},
 	{name: "set fails for a while", play: func(b *bench, r *Router) {
 		b.system.Fault(vyostest.SetFailed, 2)
 		b.announced(r, one)

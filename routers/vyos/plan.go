@@ -95,7 +95,7 @@ func (p *plan) announce(c routers.Change, n node, o frr.Origin, r rules) error {
 			p.add = append(p.add, frr.Static{Prefix: c.Prefix, Tag: n.tag, Distance: n.distance})
 		}
 		return nil
-	case o.Unread != nil: // a commit beside an FRR that hangs hangs too, with the lock of all others
+	case o.Unread != nil:
 		return routers.Errorf(routers.ErrUnavailable, "%s: not announced, as FRR does not answer: %w", c.Prefix, o.Unread)
 	case r.unsettled != "" && !n.blackhole:
 		return routers.Errorf(routers.ErrBusy, "%s: not announced for now: %s", c.Prefix, r.unsettled)

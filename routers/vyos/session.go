@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"syscall"
 	"time"
 
 	"vouch/routers"
@@ -90,7 +91,8 @@ func (s *session) lasting(spec command.Spec) (command.Output, error) {
 // lastingPID gives its process id too.
 func (s *session) lastingPID(spec command.Spec) (pid int, out command.Output, err error) {
 	// A file, as vyos-configd writes the reason of a failure to what its caller's stdout is by name.
-	f, err := os.CreateTemp(s.path("run"), "vouch-*.out")
+	// It has one name, so that what a killed agent leaves is one file.
+	f, err := os.OpenFile(s.path("run/vouch-vyos.out"), os.O_RDWR|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		f, err = os.CreateTemp("", "vouch-*.out")
 	}

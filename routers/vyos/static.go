@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -83,9 +84,14 @@ func (s *static) read(ctx context.Context, ps []netip.Prefix, origins map[netip.
 }
 
 // apply takes what is to be withdrawn out of FRR first, whoever commits just now, and then has VyOS's configuration
-// follow: an FRR that has lost a route gets it back from there with the next commit of anybody.
+// follow: an FRR that has lost a route gets it back from there with the next commit of anybody. Beside an FRR that
+// hangs nothing is committed: that would hang too, and have the lock of all others meanwhile.
 func (s *static) apply(ctx context.Context, cs []routers.Change) error {
-	early := s.hasten(ctx, cs)
+	origins, dark := s.source.Zebra(ctx, prefixes(cs))
+	if dark != nil && (errors.Is(dark, context.DeadlineExceeded) || errors.Is(dark, os.ErrDeadlineExceeded) || ctx.Err() != nil) {
+		return routers.Errorf(dark, "nothing was committed, as FRR does not answer: %w", dark)
+	}
+	early := routers.Join(dark, s.hasten(ctx, cs, origins))
 	if err := s.idle(ctx); err != nil {
 		return routers.Join(early, err)
 	}
@@ -98,37 +104,28 @@ func (s *static) apply(ctx context.Context, cs []routers.Change) error {
 		failed = append(failed, s.transact(ctx, p))
 	}
 	if err := routers.Join(failed...); err != nil {
-		return err
+		return routers.Join(early, err)
 	}
 	return s.verify(ctx, p.changes)
 }
 
 // hasten removes the withdrawn routes from FRR: VyOS takes seconds. Its error does not matter when the commit, which
 // does the same, goes well.
-func (s *static) hasten(ctx context.Context, cs []routers.Change) error {
-	var gone []netip.Prefix
-	for _, c := range cs {
-		if c.Want == routers.Withdrawn {
-			gone = append(gone, c.Prefix)
+func (s *static) hasten(ctx context.Context, cs []routers.Change, origins []frr.Origin) error {
+	var there []netip.Prefix
+	for i, c := range cs {
+		if c.Want == routers.Withdrawn && origins[i].There {
+			there = append(there, c.Prefix)
 		}
 	}
-	origins, err := s.source.Zebra(ctx, gone)
-	if err != nil || len(gone) == 0 {
-		return err
+	if len(there) == 0 {
+		return nil
 	}
-	there := slices.DeleteFunc(origins, func(o frr.Origin) bool { return !o.There })
-	a, err := s.system.readActive(ctx, gone, func(p netip.Prefix) bool {
-		return slices.ContainsFunc(there, func(o frr.Origin) bool { return o.Prefix == p })
-	})
+	a, err := s.system.readActive(ctx, there, func(netip.Prefix) bool { return true })
 	if err != nil {
 		a = active{} // a withdraw is asked for also when nothing else is known
 	}
-	var now []netip.Prefix
-	for _, o := range there {
-		if n := a.nodes[o.Prefix]; !n.there || n.ours() {
-			now = append(now, o.Prefix)
-		}
-	}
+	now := slices.DeleteFunc(there, func(p netip.Prefix) bool { n := a.nodes[p]; return n.there && !n.ours() })
 	if len(now) == 0 {
 		return err
 	}
@@ -217,7 +214,7 @@ func (s *static) scope(ctx context.Context, ops []op, a active) (scope, error) {
 func (s *static) repair(ctx context.Context, p plan) error {
 	var errs []error
 	if len(p.drop) > 0 {
-		errs = append(errs, s.source.RemoveStatic(ctx, p.drop))
+		errs = append(errs, s.source.PurgeStatic(ctx, p.drop))
 	}
 	if len(p.add) > 0 {
 		errs = append(errs, s.source.AddStatic(ctx, p.add))

@@ -1,6 +1,7 @@
 package vyos
 
 import (
+	"path/filepath"
 	"testing"
 
 	"vouch/routers"
@@ -8,6 +9,23 @@ import (
 )
 
 var styles = []string{vyostest.Incremental, vyostest.RerenderStatic, vyostest.RerenderLate}
+
+// Saving is for who asks for it, and comes after a commit alone.
+func TestSave(t *testing.T) {
+	b := open(t, vyostest.Options{})
+	for i, via := range []string{ViaConfig, ViaVbash} {
+		r := b.router(Options{Method: MethodStatic, Via: via, Save: true})
+		b.announced(r, one)
+		b.calls("vyos-save-config.py", 2*i+1)
+		b.must(b.apply(r, routers.Announced, one))
+		b.calls("vyos-save-config.py", 2*i+1)
+		b.withdrawn(r, one)
+		b.calls("vyos-save-config.py", 2*i+2)
+	}
+	b.system.Fault(vyostest.CommitRefused, 1, "no")
+	b.wantError(b.apply(b.router(Options{Method: MethodStatic, Save: true}), routers.Announced, one), routers.ErrRefused)
+	b.calls("vyos-save-config.py", 4)
+}
 
 func TestStaticLife(t *testing.T) {
 	for _, via := range []string{ViaConfig, ViaVbash} {
@@ -39,6 +57,9 @@ func TestStaticLife(t *testing.T) {
 						t.Errorf("%s: %d sessions, want %d", to.want, got, to.commits)
 					}
 					b.clean()
+				}
+				if left, _ := filepath.Glob(b.system.Path("/run/vouch-*")); len(left) > 0 {
+					t.Errorf("files are left: %q", left)
 				}
 				for _, c := range b.system.Calls() {
 					if c.Verb() == "my_commit" || c.Verb() == "my_set" {

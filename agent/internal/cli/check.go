@@ -130,7 +130,9 @@ needs no agent and disturbs none: it touches no state and asks the router for no
 With --only it runs no more than the checks that are named, and does not read the router; the
 outcome is theirs alone, whatever the service's other checks say. With --verbose it shows below
 each check what was sent (>), what came back (<) and what the check made of it (*), with the
-time since the check began. Passwords and keys are not shown.
+time since the check began. Private keys are not shown, nor the values of HTTP headers such as
+Authorization and Set-Cookie; all else is: URLs with their queries, bodies, and what tcp and udp
+checks send and get. Whoever passes it on should read it first.
 
 The first line is for Nagios and its relatives: status word, what was found, and the time
 of each check as performance data. The status word follows the exit status. No other line has

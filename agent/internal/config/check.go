@@ -145,6 +145,9 @@ func (pr probe) keepOffPrefixes(r Router, owners map[netip.Prefix]owner) {
 				"use the node's own address")
 		}
 	}
+	if l, ok := pr.spec.(interface{ Leads() []netip.Prefix }); ok {
+		pr.keepWayOff(l.Leads(), owners)
+	}
 	s, ok := pr.spec.(checks.Targeter)
 	if id, knows := pr.spec.(checks.Identifier); knows && id.Identifies() {
 		return // another node that answers is told from this one
@@ -164,6 +167,17 @@ func (pr probe) keepOffPrefixes(r Router, owners map[netip.Prefix]owner) {
 		case ok:
 			pr.refuse(a, fmt.Sprintf("asks the managed prefix %s, which another node %s once it is withdrawn here", p, answers),
 				"probe the node's own address, such as "+loopback(a))
+		}
+	}
+}
+
+// keepWayOff refuses to look for a route to a managed prefix, whatever announces it.
+func (pr probe) keepWayOff(destinations []netip.Prefix, owners map[netip.Prefix]owner) {
+	for i, d := range destinations {
+		if p, ok := covering(owners, d); ok {
+			pr.table.refuseElement("destinations", i, fault{
+				fmt.Sprintf("looks for a route to the managed prefix %s, which leads to this node itself while it is announced, so that the check would fail then", p),
+				"name what answers must reach, such as an address of a client, or remove it for the default route"})
 		}
 	}
 }

@@ -232,6 +232,26 @@ func TestExampleLines(t *testing.T) {
 	}
 }
 
+// TestRouteToManagedPrefix: the way to a managed prefix, or to a part of one, leads to this node itself, whichever way it is
+// announced. A larger network than a managed one is another thing.
+func TestRouteToManagedPrefix(t *testing.T) {
+	for _, router := range []string{"daemon = \"frr\"\nmethod = \"network\"", "daemon = \"kernel\""} {
+		text := "[router]\n" + router + `
+[service.a]
+prefixes = ["192.0.2.0/32", "2001:db8::53/128"]
+[service.a.check.way]
+type = "route"
+destinations = ["192.0.2.0/24", "192.0.2.0", "198.51.100.1", "2001:db8::53/128"]
+`
+		_, err := Parse("vouch.toml", []byte(text))
+		var ps Problems
+		if !errors.As(err, &ps) || len(ps) != 2 || ps[0].Got != `"192.0.2.0"` || ps[1].Got != `"2001:db8::53/128"` || !strings.HasPrefix(ps[0].What,
+			"looks for a route to the managed prefix 192.0.2.0/32, which leads to this node itself while it is announced") {
+			t.Errorf("%s: %v", router, err)
+		}
+	}
+}
+
 // TestRealKinds: the problems of the real kinds, and those of asking a managed prefix, come with the
 // place of the key.
 func TestRealKinds(t *testing.T) {

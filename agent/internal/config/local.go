@@ -14,7 +14,7 @@ import (
 
 // Local gives what does not fit the machine it is called on, in a configuration that is valid: groups
 // that are not there, and what the checks miss (checks.Localer). It reads the file once more for the
-// places, which are missing when that cannot be read.
+// places, which are missing when that cannot be read. It comes back soon, also where a file system hangs.
 func (c *Config) Local() Problems {
 	var at places
 	if data, err := readFile(c.File); err == nil {
@@ -50,24 +50,41 @@ func (c *Config) localGroups() (ps Problems) {
 }
 
 func (c *Config) localChecks() (ps Problems) {
+	var looks []func() []checks.Problem
+	var paths []toml.Key
 	for _, s := range c.Services {
 		for _, k := range s.Checks {
-			l, ok := k.Spec.(checks.Localer)
-			if !ok {
-				continue
-			}
-			for _, pr := range l.Local() {
-				path := toml.Key{"service", s.Name, "check", k.Name}
-				if pr.Key != "" {
-					path = join(path, strings.Split(pr.Key, ".")...)
-				}
-				p := Problem{Key: path.String(), What: pr.What, WayOut: pr.WayOut}
-				if pr.Got != "" {
-					p.Got = fmt.Sprintf("%q", pr.Got)
-				}
-				ps = append(ps, p)
-			}
+			looks = append(looks, func() []checks.Problem { return localProblems(k.Spec) })
+			paths = append(paths, toml.Key{"service", s.Name, "check", k.Name})
 		}
+	}
+	for i, found := range here.ask(looks) {
+		for _, p := range found {
+			ps = append(ps, ofCheck(paths[i], p))
+		}
+	}
+	return ps
+}
+
+// ofCheck gives a check's problem as one of the whole file.
+func ofCheck(path toml.Key, found checks.Problem) Problem {
+	if found.Key != "" {
+		path = join(path, strings.Split(found.Key, ".")...)
+	}
+	p := Problem{Key: path.String(), What: found.What, WayOut: found.WayOut}
+	if found.Got != "" {
+		p.Got = fmt.Sprintf("%q", found.Got)
+	}
+	return p
+}
+
+// localProblems gives what the check finds, and what its addresses miss.
+func localProblems(s checks.Spec) (ps []checks.Problem) {
+	if l, ok := s.(checks.Localer); ok {
+		ps = l.Local()
+	}
+	if t, ok := s.(checks.Targeter); ok {
+		ps = append(ps, checks.MissingZones(t.Targets())...)
 	}
 	return ps
 }

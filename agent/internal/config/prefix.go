@@ -112,8 +112,13 @@ func ownPrefix(t *table, service string, i int, p netip.Prefix, r Router, owners
 // managed gives the longest prefix that holds the address, if there is one.
 func managed(owners map[netip.Prefix]owner, a netip.Addr) (longest netip.Prefix, ok bool) {
 	a = a.Unmap().WithZone("")
+	return covering(owners, netip.PrefixFrom(a, a.BitLen()))
+}
+
+// covering gives the most specific managed prefix that all of another is in.
+func covering(owners map[netip.Prefix]owner, all netip.Prefix) (longest netip.Prefix, ok bool) {
 	for p := range owners {
-		if p.Contains(a) && (!ok || p.Bits() > longest.Bits()) {
+		if p.Bits() <= all.Bits() && p.Contains(all.Addr()) && (!ok || p.Bits() > longest.Bits()) {
 			longest, ok = p, true
 		}
 	}

@@ -99,7 +99,8 @@ type Loop struct {
 	changed, hint chan struct{} // something was given; something may have happened
 
 	mu       sync.Mutex
-	given    Desired // the latest; nil: none yet
+	given    Desired // the latest but for amended; nil: none yet. It is replaced, never changed
+	amended  Desired
 	givenAt  time.Time
 	watchErr error
 
@@ -133,12 +134,37 @@ func New(r routers.Router, opt Options, report func(Report)) *Loop {
 func (l *Loop) Want(d Desired) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.fold()
 	if l.given != nil && maps.Equal(l.given, d) {
 		return
 	}
 	l.given, l.givenAt = Desired{}, time.Now()
 	maps.Copy(l.given, d)
 	signal(l.changed)
+}
+
+// Amend is Want for some prefixes, where the others ought to be what they were to be. It costs no more than
+// these: a thousand of its calls may come before the loop has taken a step.
+func (l *Loop) Amend(some Desired) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.amended == nil {
+		l.amended = Desired{}
+	}
+	maps.Copy(l.amended, some)
+	l.givenAt = time.Now()
+	signal(l.changed)
+}
+
+// fold is called with the lock held.
+func (l *Loop) fold() {
+	if len(l.amended) == 0 {
+		return
+	}
+	next := make(Desired, len(l.given)+len(l.amended))
+	maps.Copy(next, l.given)
+	maps.Copy(next, l.amended)
+	l.given, l.amended = next, nil
 }
 
 // Wake says that the router's tables may have changed. It does not block and may be called from
@@ -154,7 +180,7 @@ func signal(c chan struct{}) {
 }
 
 // Run works until ctx ends, and returns nil once the router's methods have returned. It reads
-// nothing before the first call of Want.
+// nothing before the first call of Want or Amend.
 func (l *Loop) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -175,6 +201,7 @@ func (l *Loop) Run(ctx context.Context) error {
 func (l *Loop) latest() Desired {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.fold()
 	return l.given
 }
 
@@ -182,6 +209,7 @@ func (l *Loop) latest() Desired {
 func (l *Loop) adopt() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.fold()
 	if maps.Equal(l.led.want, l.given) {
 		return false
 	}

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -27,6 +28,61 @@ func TestAdoptsWhatIsRightAndRepairsWhatIsNot(t *testing.T) {
 		want := []routers.Change{{Prefix: b, Want: withdrawn}, {Prefix: c, Want: announced}}
 		if len(r.applied()) != 1 || !slices.Equal(r.applied()[0].cs, want) {
 			t.Errorf("asked for %v, want once %v", r.applied(), want)
+		}
+	})
+}
+
+// What is amended is asked for as at once as all that is wanted anew, and leaves the others as they were to be.
+func TestAmend(t *testing.T) {
+	run(t, Options{VerifyInterval: time.Hour}, stages{b: routers.Advertised}, func(r *rig) {
+		all := Desired{a: announced, b: announced}
+		r.loop.Want(all)
+		r.until(time.Second, "synced", synced)
+		some := Desired{b: withdrawn}
+		at := time.Now()
+		r.loop.Amend(some)
+		some[b] = announced // it is the caller's again
+		synctest.Wait()
+		last := r.applied()[len(r.applied())-1]
+		if want := []routers.Change{{Prefix: b, Want: withdrawn}}; !last.at.Equal(at) || !slices.Equal(last.cs, want) {
+			t.Errorf("asked for %v %s after, want %v at once", last.cs, last.at.Sub(at), want)
+		}
+		r.loop.Amend(Desired{c: announced})
+		r.loop.Amend(Desired{b: announced})
+		r.until(time.Second, "amended", synced)
+		if want := (Desired{a: announced, b: announced, c: announced}); !maps.Equal(r.report().Desired, want) {
+			t.Errorf("measured against %v, want %v", r.report().Desired, want)
+		}
+		r.loop.Amend(Desired{a: withdrawn})
+		r.loop.Want(all)
+		r.until(time.Second, "wanted anew", synced)
+		if !maps.Equal(r.report().Desired, all) {
+			t.Errorf("measured against %v, want %v", r.report().Desired, all)
+		}
+	})
+}
+
+// Nothing is read before the first call of either.
+func TestAmendFirst(t *testing.T) {
+	run(t, Options{}, nil, func(r *rig) {
+		r.loop.Amend(Desired{a: announced})
+		r.until(time.Second, "announced", reads(a, routers.Advertised))
+	})
+}
+
+// A withdraw that is amended breaks off a reading as any other one does.
+func TestAmendBreaksOffAReading(t *testing.T) {
+	run(t, Options{VerifyInterval: time.Hour, Timeout: 5 * time.Second}, stages{a: routers.Advertised}, func(r *rig) {
+		r.loop.Want(Desired{a: announced})
+		r.until(time.Second, "synced", synced)
+		r.f.do(func() { r.f.readTake = 3 * time.Second })
+		r.loop.Wake()
+		r.pass(100 * time.Millisecond)
+		began := time.Now()
+		r.loop.Amend(Desired{a: withdrawn})
+		r.until(10*time.Second, "asked", func(Report) bool { n, _ := r.made(); return n == 1 })
+		if waited := r.applied()[0].at.Sub(began); waited > 100*time.Millisecond {
+			t.Errorf("asked after %s", waited)
 		}
 	})
 }

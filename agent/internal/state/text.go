@@ -13,15 +13,24 @@ import (
 // maxText caps texts that come from outside, in bytes.
 const maxText = 2000
 
-// Clean makes a text from outside fit for one line: control characters become spaces, invalid UTF-8
-// a replacement character, and what is too long is cut and marked so.
+const (
+	zeroWidthNonJoiner = '\u200c'
+	zeroWidthJoiner    = '\u200d'
+)
+
+// Clean makes a text from outside fit for one line: control characters, and those that are not seen but change
+// how others are, such as their direction, become spaces, invalid UTF-8 a replacement character, and what is
+// too long is cut and marked so.
 func Clean(s string) string {
 	cut := len(s) > maxText
 	if cut {
 		s = s[:maxText]
 	}
 	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		switch {
+		case r == zeroWidthJoiner, r == zeroWidthNonJoiner: // words of some languages are written with them
+			return r
+		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp):
 			return ' '
 		}
 		return r

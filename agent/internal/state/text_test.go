@@ -36,3 +36,21 @@ func TestLine(t *testing.T) {
 		t.Errorf("before the first run: %s", got)
 	}
 }
+
+// What comes from outside changes nothing but its own words: not the order of what is around it, nor the line.
+func TestClean(t *testing.T) {
+	for from, want := range map[string]string{
+		"a\x1b[31mb\nc\u0085d": "a [31mb c d",
+		"\xffa":                "\ufffda",
+		"ok \u202eliaf\u202c.": "ok  liaf .",
+		"\u2066a\u2067b\u2068c\u2069d\u200ee\u200ff":    "a b c d e f",
+		"a\u061cb\u202ac\u202bd\u202de":                 "a b c d e",
+		"a\u2028b\u2029c\ufeffd\u00ade\U000e0041f":      "a b c d e f",
+		"\u0646\u200c\u0645 \U0001f468\u200d\U0001f467": "\u0646\u200c\u0645 \U0001f468\u200d\U0001f467",
+		"grüße, 日本":                                     "grüße, 日本",
+	} {
+		if got := Clean(from); got != want {
+			t.Errorf("%+q: %+q, want %+q", from, got, want)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"vouch/routers/rtnl/rtnltest"
 )
@@ -20,6 +21,7 @@ type fake struct {
 	broken  chan error
 	closed  atomic.Int32
 	refuse  atomic.Bool
+	late    time.Duration // from the end of its context to that of Follow
 
 	mu    sync.Mutex
 	wants []int
@@ -29,6 +31,7 @@ func (f *fake) Follow(ctx context.Context, hint func(func(int) bool)) error {
 	for {
 		select {
 		case <-ctx.Done():
+			time.Sleep(f.late)
 			return nil
 		case err := <-f.broken:
 			return err
@@ -52,6 +55,9 @@ func (f *fake) Add(want int) error {
 func (f *fake) Remove(want int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.closed.Load() > 0 {
+		panic("closed already")
+	}
 	i := slices.Index(f.wants, want)
 	f.wants = slices.Delete(f.wants, i, i+1)
 }
@@ -277,6 +283,42 @@ func (f *fake) drain() {
 	case <-f.broken:
 	default:
 	}
+}
+
+// TestLastWaits has the last one told only when the Source is closed.
+func TestLastWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		s := b.subscribe(t, 1)
+		f := b.opened[0]
+		f.late = time.Second
+		s.stop()
+		synctest.Wait()
+		if len(s.over) > 0 || len(b.feeds) > 0 {
+			t.Errorf("over %v, %d feeds left, want none while it is still followed", s.over, len(b.feeds))
+		}
+		time.Sleep(f.late)
+		synctest.Wait()
+		if !slices.Equal(s.over, []error{nil}) || f.closed.Load() != 1 {
+			t.Errorf("over %v, closed %d times", s.over, f.closed.Load())
+		}
+	})
+}
+
+// TestLeavesALostSource has one leave a Source that was lost meanwhile, and another one stay.
+func TestLeavesALostSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.subscribe(t, 1)
+		f := b.feeds[Here()]
+		b.forget(f)
+		b.opened[0].closed.Add(1)
+		if !b.part(f, &member[int]{want: 1}) {
+			t.Error("there is nobody left, and it says otherwise")
+		}
+		f.cancel()
+		synctest.Wait()
+	})
 }
 
 func TestSubscribeRefused(t *testing.T) {

@@ -1,0 +1,182 @@
+package vyos
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"vouch/routers"
+	"vouch/routers/vyos/vyostest"
+)
+
+// found wants a finding of a severity whose subject and text hold these.
+func found(t *testing.T, fs []routers.Finding, severity routers.Severity, words ...string) {
+	t.Helper()
+	for _, f := range fs {
+		text := f.Subject + " " + f.Text + " " + f.WayOut
+		if f.Severity == severity && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
+			return
+		}
+	}
+	t.Errorf("no finding %s with %q among\n%s", severity, words, list(fs))
+}
+
+func list(fs []routers.Finding) string {
+	var b strings.Builder
+	for _, f := range fs {
+		fmt.Fprintf(&b, "%s %s: %s (%s)\n", f.Severity, f.Subject, f.Text, f.WayOut)
+	}
+	return b.String()
+}
+
+// worst wants nothing above a severity.
+func worst(t *testing.T, fs []routers.Finding, most routers.Severity) {
+	t.Helper()
+	for _, f := range fs {
+		if f.Severity > most {
+			t.Errorf("%s %s: %s", f.Severity, f.Subject, f.Text)
+		}
+	}
+}
+
+func TestExamine(t *testing.T) {
+	b := open(t, vyostest.Options{})
+	ps := []netip.Prefix{one, one6}
+	for _, c := range []struct {
+		name     string
+		options  Options
+		do       func(s *vyostest.System)
+		severity routers.Severity
+		words    []string
+	}{
+		{"boot not done", Options{}, func(s *vyostest.System) { s.Boot("") }, routers.Failing, []string{"commit", "boot", "PrivateTmp"}},
+		{"boot with errors", Options{}, func(s *vyostest.System) { s.Boot("1") }, routers.Warning, []string{"errors"}},
+		{"no fuse", Options{}, func(s *vyostest.System) { b.must(os.Remove(s.Path("/dev/fuse"))) }, routers.Failing, []string{"dev/fuse"}},
+		{"commit-confirm", Options{}, func(s *vyostest.System) { s.CommitConfirm("set system host-name r9") }, routers.Warning, []string{"commit-confirm", "confirm"}},
+		{"lock", Options{}, func(s *vyostest.System) { s.HoldLock() }, routers.Notice, []string{".lock", "pid"}},
+		{"save", Options{Save: true}, func(*vyostest.System) {}, routers.Warning, []string{"save"}},
+		{"stale session", Options{}, func(s *vyostest.System) { s.Stale("4194304999") }, routers.Notice, []string{"4194304999"}},
+		{"owner", Options{}, func(s *vyostest.System) { b.must(os.Chown(s.Path("/opt/vyatta/config/active"), 0, 0)) }, routers.Failing, []string{"vyattacfg", "chgrp"}},
+		{"distance", Options{Distance: 255}, func(*vyostest.System) {}, routers.Failing, []string{"distance 255"}},
+		{"other distance", Options{Distance: 5}, func(s *vyostest.System) {
+			s.OperatorCommit("set protocols static route " + one.String() + " blackhole distance 9")
+		}, routers.Notice, []string{one.String(), "distance 9", "in place of 5"}},
+		{"other children", Options{}, func(s *vyostest.System) {
+			s.OperatorCommit("set protocols static route " + one.String() + " next-hop 10.0.1.1")
+		}, routers.Failing, []string{one.String(), "next-hop"}},
+		{"saved", Options{}, func(s *vyostest.System) {
+			b.must(os.WriteFile(s.Path("/config/config.boot"), []byte("protocols {\n    static {\n        route6 "+one6.String()+" {\n            blackhole {\n            }\n        }\n    }\n}\n"), 0o644))
+		}, routers.Warning, []string{"config.boot", one6.String(), "boots"}},
+		{"no VyOS", Options{}, func(s *vyostest.System) { b.must(os.Remove(s.Path("/usr/share/vyos/version.json"))) }, routers.Warning, []string{"is this VyOS?"}},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			own := &bench{t, b.lab, vyostest.New(t, vyostest.Options{SocketDir: b.lab.Nodes[0].FRR.SocketDir()})}
+			c.options.Method = MethodStatic
+			r := own.router(c.options)
+			if c.name != "save" && c.name != "distance" {
+				worst(t, own.examine(New(Options{Method: MethodStatic, Root: own.system.Root()}), ps), routers.Notice)
+			}
+			c.do(own.system)
+			found(t, own.examine(r, ps), c.severity, c.words...)
+		})
+	}
+	r := b.router(Options{Method: MethodStatic})
+	for _, f := range []string{"ipv4", "ipv6"} {
+		b.vtysh("router bgp 65001", "address-family "+f+" unicast", "no redistribute static", "no redistribute kernel")
+	}
+	found(t, b.examine(r, ps), routers.Failing, "bgpd", "set protocols bgp address-family ipv4-unicast redistribute static")
+	found(t, b.examine(b.router(Options{}), ps), routers.Failing, "bgpd", "set protocols bgp address-family ipv4-unicast redistribute kernel")
+	b.vtysh("router bgp 65001", "address-family ipv4 unicast", "redistribute static")
+	found(t, b.examine(r, []netip.Prefix{one}), routers.Warning, "bgpd", "tag 666", "redistribute static route-map NAME")
+}
+
+func (b *bench) examine(r *Router, ps []netip.Prefix) []routers.Finding {
+	var fs []routers.Finding
+	b.must(b.do(func() error { fs = r.Examine(b.Context(), ps); return nil }))
+	return fs
+}
+
+func TestHardened(t *testing.T) {
+	const all = "Uid:\t0\t0\t0\t0\nNoNewPrivs:\t0\nCapBnd:\t000001ffffffffff\n"
+	for _, c := range []struct {
+		name, status, mounts string
+		words                string // empty: nothing
+	}{
+		{"plain", all, "25 1 0:20 / /tmp rw - tmpfs tmpfs rw\n", ""},
+		{"no new privileges of root", strings.Replace(all, "Privs:\t0", "Privs:\t1", 1), "", ""},
+		{"no new privileges", strings.NewReplacer("Privs:\t0", "Privs:\t1", "Uid:\t0", "Uid:\t998").Replace(all), "", "NoNewPrivileges="},
+		{"bounding set", strings.Replace(all, "000001ffffffffff", "0000000000003000", 1), "", "CAP_SYS_ADMIN"},
+		{"private tmp", all, "200 1 0:20 /systemd-private-abc-vouch.service-x/tmp /tmp rw shared:1 - tmpfs tmpfs rw\n", "PrivateTmp="},
+		{"read-only", all, "201 1 8:1 /opt/vyatta/config /opt/vyatta/config ro,relatime - ext4 /dev/sda1 rw\n", "ProtectSystem=strict"},
+	} {
+		fs := hardened("vouch.service", c.status, c.mounts)
+		if c.words == "" && len(fs) > 0 {
+			t.Errorf("%s: %s", c.name, list(fs))
+		}
+		if c.words != "" {
+			found(t, fs, routers.Failing, "vouch.service", c.words)
+		}
+	}
+}
+
+func TestUnitKillMode(t *testing.T) {
+	for text, bad := range map[string]bool{"[Service]\n": true, "[Service]\nKillMode=control-group\n": true, "[Service]\nKillMode=mixed\n": false, "[Service]\nKillMode=process\n": false} {
+		s := system{t.TempDir()}
+		if fs := s.examineUnit(); len(fs) > 0 {
+			t.Errorf("without a unit: %s", list(fs))
+		}
+		dir := s.path("etc/systemd/system")
+		if err := os.MkdirAll(filepath.Join(dir, unitName+".d"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, unitName), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if fs := s.examineUnit(); len(fs) == 1 != bad {
+			t.Errorf("%q: %s", text, list(fs))
+		}
+		if err := os.WriteFile(filepath.Join(dir, unitName+".d", "kill.conf"), []byte("[Service]\nKillMode=mixed\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if fs := s.examineUnit(); len(fs) > 0 {
+			t.Errorf("%q with a drop-in: %s", text, list(fs))
+		}
+	}
+}
+
+func TestSavedBlackholes(t *testing.T) {
+	text := "interfaces {\n    dummy dum0 {\n        address 192.0.2.1/32\n    }\n}\nprotocols {\n    bgp {\n    }\n    static {\n        route 192.0.2.53/32 {\n            blackhole {\n                distance 5\n            }\n        }\n" +
+		"        route 198.51.100.0/24 {\n            next-hop 10.0.0.1 {\n            }\n        }\n        route6 \"2001:db8::53/128\" {\n            blackhole\n        }\n    }\n}\nvrf {\n    name x {\n        protocols {\n            static {\n                route 192.0.2.54/32 {\n                    blackhole {\n                    }\n                }\n            }\n        }\n    }\n}\n"
+	want := []netip.Prefix{netip.MustParsePrefix("192.0.2.53/32"), netip.MustParsePrefix("2001:db8::53/128")}
+	if got := savedBlackholes(text); !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestRelease(t *testing.T) {
+	s := system{t.TempDir()}
+	for _, dir := range []string{"usr/share/vyos", "opt/vyatta/etc"} {
+		if err := os.MkdirAll(s.path(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.release(); got != "" {
+		t.Errorf("of nothing: %q", got)
+	}
+	if err := os.WriteFile(s.path("opt/vyatta/etc/version"), []byte("Version:          VyOS 1.2.9\nBuilt by: x\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.release(); got != "1.2.9" {
+		t.Errorf("%q", got)
+	}
+	if err := os.WriteFile(s.path("usr/share/vyos/version.json"), []byte(`{"version": "1.4.3"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.release(); got != "1.4.3" {
+		t.Errorf("%q", got)
+	}
+}
