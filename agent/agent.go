@@ -26,7 +26,7 @@ const (
 	// beatLimit is how long a loop may be without progress before the watchdog is no longer fed.
 	beatLimit = 8 * time.Second
 	// applyPatience bounds one batch of changes. The FRR driver may pace a batch over 1.2 s for
-	// OSPF's sake.
+	// OSPF's sake; a commit of VyOS goes on beyond it, and the next batch waits for it.
 	applyPatience = 4 * time.Second
 )
 
@@ -207,7 +207,7 @@ func (a *Agent) serve(ctx, work context.Context, ready <-chan struct{}) {
 func (a *Agent) stop(work context.Context) error {
 	patience := max(applyPatience, a.cfg.Router.Timeout)
 	if a.core.beginStop(replaced()) {
-		patience = max(stopPatience, patience)
+		patience = max(stopPatience, patience, a.cfg.Router.Deadline) // a commit of VyOS takes its time
 	}
 	a.notify(a.deps.Notifier.Stopping)
 	a.notify(func() error { return a.deps.Notifier.ExtendTimeout(patience + 5*time.Second) })

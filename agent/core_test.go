@@ -103,6 +103,25 @@ func TestAfterABootNothingIsAnnouncedBeforeRise(t *testing.T) {
 	})
 }
 
+// A withdraw is not finished on the strength of a reading from before what was announced meanwhile.
+func TestWithdrawIsUnfinishedUntilItIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(state.Loaded{}, resolver(vip))
+		b.reads(routers.Absent)
+		for _, err := range []error{nil, nil, errDown, errDown} {
+			b.round(err)
+		}
+		b.wanted(t, vip, routers.Withdrawn)
+		if got := b.unfinished(); !slices.Equal(got, []netip.Prefix{vip}) {
+			t.Errorf("unfinished is %v", got)
+		}
+		b.reads(routers.Absent)
+		if got := b.unfinished(); len(got) > 0 {
+			t.Errorf("unfinished is still %v", got)
+		}
+	})
+}
+
 // loadedUp is the state file of a run that ended with the service up.
 func loadedUp(same bool, ps ...netip.Prefix) state.Loaded {
 	return state.Loaded{SameBoot: same, Saved: state.Saved{Services: map[string]state.SavedService{

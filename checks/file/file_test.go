@@ -136,7 +136,7 @@ func TestCheck(t *testing.T) {
 		"dangling, and right":  {Spec{Path: at("dangling"), Exists: no()}, "", ""},
 		"a loop":               {Spec{Path: at("loop")}, checks.ReasonError, "cannot be looked at: too many levels of symbolic links"},
 		"must not, in a loop":  {Spec{Path: at("loop"), Exists: no()}, checks.ReasonUnknown, "cannot be looked at: too many levels of symbolic links"},
-		"only a directory":     {Spec{Path: at("link/")}, checks.ReasonAbsent, "is not there: " + at("flag") + " is not a directory"},
+		"only a directory":     {Spec{Path: at("link") + "/"}, checks.ReasonAbsent, "is not there: " + at("flag") + " is not a directory"},
 		"a directory at last":  {Spec{Path: dir + "/"}, "", ""},
 		"as it is written":     {Spec{Path: dir + "//./none"}, checks.ReasonAbsent, "absent: is not there"},
 		"must not":             {Spec{Path: at("flag"), Exists: no()}, checks.ReasonMismatch, "is there, and must not be"},

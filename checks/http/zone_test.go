@@ -29,7 +29,7 @@ func TestZone(t *testing.T) {
 	})
 	var plain, secure, h3 netip.AddrPort
 	s.Do(func() {
-		const host = "fe80::b%lo"
+		const host = "fe80::b%0000000000000001" // lo, which another test may have given another number
 		plain, secure, h3 = checktest.HTTP(t, host, nil, handler), checktest.HTTP(t, host, conf, handler), checktest.HTTP3(t, host, conf, handler)
 	})
 	for _, c := range []struct {
@@ -69,7 +69,7 @@ func TestRenamedZone(t *testing.T) {
 	conf := ca.Issue(t, "fe80::b").Config()
 	var ways []checks.Checker
 	s.Do(func() {
-		for version, at := range map[string]netip.AddrPort{"1.1": checktest.HTTP(t, "fe80::b%lo", conf, hello), "3": checktest.HTTP3(t, "fe80::b%lo", conf, hello)} {
+		for version, at := range map[string]netip.AddrPort{"1.1": checktest.HTTP(t, "fe80::b%0000000000000001", conf, hello), "3": checktest.HTTP3(t, "fe80::b%0000000000000001", conf, hello)} {
 			ways = append(ways, create(t, Spec{URL: fmt.Sprintf("https://[fe80::b%%25lo]:%d/", at.Port()), Version: version, Spec: trust.Spec{CA: ca.File}}))
 		}
 	})

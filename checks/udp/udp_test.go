@@ -133,7 +133,7 @@ func TestProblems(t *testing.T) {
 		one + "send = \"a\"":      "",
 		one + "send_hex = \"00\"": "",
 		one + "send_hex = \"0\"":  "send_hex: must be pairs of hexadecimal digits (0)",
-		one + "send_hex = \" \"":  "send: is missing: a server is silent until it is asked ()",
+		one + "send_hex = \" \"":  "send_hex: has no byte in it (\" \")",
 		one + "send = \"a\"\nexpect = \"a\"\nexpect_hex = \"00\"": "expect_hex: has no effect beside expect (00)",
 		one + "send = \"a\"\nsource = \"::1\"":                    "source: must be of the same family as the address that is probed, 127.0.0.1 (::1)",
 	} {

@@ -210,7 +210,7 @@ func routerPeers(t *table, r Router) {
 		}
 	}
 	within(t, "min_peers", r.MinPeers, bound[int]{1, most, "1"})
-	within(t, "distance", r.Distance, bound[int]{1, 255, "20"})
+	within(t, "distance", r.Distance, bound[int]{1, 254, "20"})
 	if n := len(r.Peers); t.has("min_peers") && t.good("peers", "min_peers") && n > 0 && r.MinPeers > n {
 		t.refuse("min_peers", fmt.Sprintf("asks for more than the %d of peers", n), fmt.Sprintf("use a number up to %d", n))
 	}
