@@ -105,12 +105,16 @@ func (r *Runner) Run(ctx context.Context) error {
 	r.next, r.slack = time.Now().Add(offset(r.name, r.interval)), r.interval/10
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	due := time.Now()
 	for ctx.Err() == nil {
 		if r.Beat != nil {
 			r.Beat()
 		}
-		r.advance(ctx, time.Now())
-		timer.Reset(time.Until(r.wakeup(time.Now())))
+		now := time.Now()
+		r.allow(now.Sub(due))
+		r.advance(ctx, now)
+		due = r.wakeup(time.Now())
+		timer.Reset(time.Until(due))
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
@@ -121,6 +125,19 @@ func (r *Runner) Run(ctx context.Context) error {
 		}
 	}
 	return r.wait()
+}
+
+// allow gives the checks in flight the time by which this loop woke late: where this process does not get to
+// run, its checks do not either, and that is no fault of what they ask.
+func (r *Runner) allow(late time.Duration) {
+	if late < grace/2 {
+		return
+	}
+	for _, t := range r.tasks {
+		if t.running && !t.hung {
+			t.spare += late
+		}
+	}
 }
 
 // offset spreads the first rounds over half an interval, of which at most a second counts.

@@ -17,14 +17,15 @@ type task struct {
 	Probe
 	index   int
 	running bool
-	event   bool      // the run in flight was asked for by a hint
-	hung    bool      // the run in flight is past its time, and was counted as failed
-	start   time.Time // of the run in flight, or of the last one
-	due     time.Time // no steady round runs it before
-	again   bool      // a hint waits to be followed
-	reread  time.Time // when a hint was last followed
-	last    Result    // of the last run, if any
-	counted Status    // in the last round that had a result of it
+	event   bool          // the run in flight was asked for by a hint
+	hung    bool          // the run in flight is past its time, and was counted as failed
+	start   time.Time     // of the run in flight, or of the last one
+	spare   time.Duration // by how much it may be longer, as this process did not get to run
+	due     time.Time     // no steady round runs it before
+	again   bool          // a hint waits to be followed
+	reread  time.Time     // when a hint was last followed
+	last    Result        // of the last run, if any
+	counted Status        // in the last round that had a result of it
 	hinted  atomic.Bool
 	watch   watch
 }
@@ -49,7 +50,7 @@ type message struct {
 	err   error
 }
 
-func (t *task) overdue() time.Time { return t.start.Add(t.Timeout + grace) }
+func (t *task) overdue() time.Time { return t.start.Add(t.Timeout + grace + t.spare) }
 
 // stuck is the result of a run that did not come back.
 func (t *task) stuck(now time.Time) Result {
@@ -60,7 +61,7 @@ func (t *task) stuck(now time.Time) Result {
 
 // launch starts a run of a task that is not running.
 func (r *Runner) launch(ctx context.Context, t *task, now time.Time, event bool) {
-	t.running, t.event, t.start = true, event, now
+	t.running, t.event, t.start, t.spare = true, event, now, 0
 	t.again = false // this run follows any hint that came before it
 	t.hinted.Store(false)
 	r.open++

@@ -226,3 +226,36 @@ func TestLatecomersReadAnew(t *testing.T) {
 		t.Errorf("%d calls for two readings", n)
 	}
 }
+
+// Who shares a reading that was broken off, as for want of its reader's time, reads himself.
+func TestCutReadingIsNotShared(t *testing.T) {
+	s := checktest.NewSystemd(t)
+	all := crowd(t, s, 3, func(int) string { return "unbound.service" })
+	b := all[0].bus
+	speak := s.Silence()
+	defer speak()
+	var ends []context.CancelFunc
+	var results []chan error
+	for i, c := range all {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		result := make(chan error, 1)
+		go func() { result <- c.Check(ctx) }()
+		until(t, "it has come", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.desks["unbound.service"] != nil && b.desks["unbound.service"].users == i+1
+		})
+		until(t, "the first reads", func() bool { return s.Asked() == 2 })
+		ends, results = append(ends, cancel), append(results, result)
+	}
+	ends[0]()
+	<-results[0]
+	until(t, "another reads", func() bool { return s.Asked() == 4 })
+	ends[1]()
+	<-results[1]
+	speak()
+	if err := <-results[2]; err != nil {
+		t.Errorf("the last one: %v", err)
+	}
+}

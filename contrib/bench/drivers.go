@@ -21,18 +21,32 @@ import (
 func (b *bench) drivers(ctx context.Context, r *report) error {
 	var failed []error
 	bgp, ospf := bgpSites(), ospfSites()
-	shown.begin("drivers", 2*b.runs*count(bgp, ospf))
+	shown.begin("drivers", b.changes(bgp, ospf))
 	for _, s := range bgp {
 		failed = append(failed, b.at(ctx, []site{s}, r))
 	}
 	return errors.Join(append(failed, b.at(ctx, ospf, r))...)
 }
 
-func count(all ...[]site) (subjects int) {
+// changes gives how many changes are made in all.
+func (b *bench) changes(all ...[]site) (n int) {
 	for _, s := range slices.Concat(all...) {
-		subjects += len(s.subjects)
+		for _, sub := range s.subjects {
+			n += 2 * b.times(sub)
+			if sub.instead != nil {
+				n += 2 * b.times(*sub.instead)
+			}
+		}
 	}
-	return subjects
+	return n
+}
+
+// times is how often a subject is measured.
+func (b *bench) times(s subject) int {
+	if s.slow {
+		return b.few()
+	}
+	return b.runs
 }
 
 // at measures some sites. It has all stand before, and none ends before all are measured, so that nothing
@@ -49,7 +63,7 @@ func (b *bench) at(ctx context.Context, sites []site, r *report) error {
 	for i, st := range stands {
 		all.Go(func() {
 			reports[i].part = r.part
-			failed[i] = st.measure(ctx, b.runs, &reports[i])
+			failed[i] = st.measure(ctx, b, &reports[i])
 		})
 	}
 	all.Wait()
@@ -89,23 +103,63 @@ func (st *stand) close() error {
 }
 
 // measure measures all subjects. What fails is in the row of it, and the rows that follow may be good.
-func (st *stand) measure(ctx context.Context, runs int, r *report) error {
+func (st *stand) measure(ctx context.Context, b *bench, r *report) error {
 	var failed []error
 	for _, s := range st.subjects {
-		name := st.name + " " + s.name
-		took := map[routers.Want]*tally{routers.Withdrawn: {}, routers.Announced: {}}
-		err := st.err
-		if err == nil {
-			err = st.subject(ctx, s, runs, took)
+		runs := b.times(s)
+		own := st.times(ctx, s, runs)
+		var other *times
+		if s.instead != nil {
+			other = st.times(ctx, *s.instead, runs)
 		}
-		for _, of := range []struct {
-			want routers.Want
-			what string
-		}{{routers.Withdrawn, "gone"}, {routers.Announced, "there"}} {
-			took[of.want].cut(err)
-			_, short := r.tally(name+": "+of.what+" at the core", *took[of.want], runs)
-			failed = append(failed, short)
+		for _, want := range []routers.Want{routers.Withdrawn, routers.Announced} {
+			failed = append(failed, own.report(r, st.name+" "+s.name, want, runs, s.instead, other))
 		}
+	}
+	return errors.Join(failed...)
+}
+
+// times are how long changes took: until the core had them, and until the configuration had, where there is one
+// that follows.
+type times struct {
+	core, config map[routers.Want]*tally
+	keeps        bool
+}
+
+// times measures a subject.
+func (st *stand) times(ctx context.Context, s subject, runs int) *times {
+	t := &times{core: map[routers.Want]*tally{}, config: map[routers.Want]*tally{}}
+	for _, want := range []routers.Want{routers.Withdrawn, routers.Announced} {
+		t.core[want], t.config[want] = &tally{}, &tally{}
+	}
+	err := st.err
+	if err == nil {
+		err = st.subject(ctx, s, runs, t)
+	}
+	for _, want := range []routers.Want{routers.Withdrawn, routers.Announced} {
+		t.core[want].cut(err)
+		t.config[want].cut(err)
+	}
+	return t
+}
+
+// report adds the rows of one kind of change, with those of what would be used instead.
+func (t *times) report(r *report, name string, want routers.Want, runs int, instead *subject, other *times) error {
+	at, in := "gone at the core", "gone from VyOS's configuration"
+	if want == routers.Announced {
+		at, in = "there at the core", "in VyOS's configuration"
+	}
+	var failed []error
+	add := func(what string, own func(*times) *tally) {
+		of, short := r.tally(name+": "+what, *own(t), runs)
+		failed = append(failed, short)
+		if other != nil {
+			failed = append(failed, r.insteadTally(of, instead.name, *own(other), runs))
+		}
+	}
+	add(at, func(t *times) *tally { return t.core[want] })
+	if t.keeps {
+		add(in, func(t *times) *tally { return t.config[want] })
 	}
 	return errors.Join(failed...)
 }
@@ -121,10 +175,11 @@ type course struct {
 	bound    time.Duration // how long a change may take to show
 	rest     time.Duration
 	last     time.Time // when the core had the last change
+	took     *times
 }
 
-func (st *stand) subject(ctx context.Context, s subject, runs int, took map[routers.Want]*tally) (err error) {
-	c := course{stand: st, prefix: s.prefix, rest: s.rest, bound: 20 * time.Second, node: st.lab.Nodes[0], via: st.lab.Nodes[0].Via}
+func (st *stand) subject(ctx context.Context, s subject, runs int, took *times) (err error) {
+	c := course{stand: st, took: took, prefix: s.prefix, rest: s.rest, bound: 20 * time.Second, node: st.lab.Nodes[0], via: st.lab.Nodes[0].Via}
 	if s.prefix.Addr().Is6() {
 		c.via = c.node.Via6
 	}
@@ -136,6 +191,7 @@ func (st *stand) subject(ctx context.Context, s subject, runs int, took map[rout
 		return err
 	}
 	defer func() { err = errors.Join(err, c.router.Close()) }()
+	_, took.keeps = c.router.(keeper)
 	if labeled, ok := c.router.(routers.Labeled); ok {
 		labeled.SetLabels(map[netip.Prefix]routers.Label{s.prefix: {Service: "resolver"}})
 	}
@@ -144,12 +200,12 @@ func (st *stand) subject(ctx context.Context, s subject, runs int, took map[rout
 	}
 	for i := range 2 * runs {
 		want := []routers.Want{routers.Announced, routers.Withdrawn}[i%2]
-		took[want].note(c.change(ctx, want))
+		took.core[want].note(c.change(ctx, want))
 		shown.step()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if took[want].hopeless() {
+		if took.core[want].hopeless() {
 			return fmt.Errorf("given up after %d failures in a row", hopeless)
 		}
 	}
@@ -213,6 +269,8 @@ func (c *course) timed(ctx context.Context, want routers.Want) (time.Duration, e
 	}
 	defer func() { c.last = time.Now() }()
 	asked := time.Now()
+	kept := c.keeping(ctx, asked, there)
+	defer func() { cancel(); _, _ = kept() }()
 	if err := c.apply(ctx, want); err != nil {
 		return 0, err
 	}
@@ -220,7 +278,28 @@ func (c *course) timed(ctx context.Context, want routers.Want) (time.Duration, e
 	if err != nil {
 		return 0, err
 	}
+	if _, ok := c.router.(keeper); ok {
+		c.took.config[want].note(kept())
+	}
 	return seen.Time.Sub(asked), nil
+}
+
+// keeping follows the configuration, where there is one. What it gives waits until that is as asked, and says how
+// long it took.
+func (c *course) keeping(ctx context.Context, asked time.Time, there bool) (wait func() (time.Duration, error)) {
+	k, ok := c.router.(keeper)
+	if !ok {
+		return func() (time.Duration, error) { return 0, nil }
+	}
+	var took time.Duration
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = k.kept(ctx, c.prefix, there)
+		took = time.Since(asked)
+	}()
+	return func() (time.Duration, error) { <-done; return took, err }
 }
 
 // verify waits until the driver reads the prefix to be as wanted.

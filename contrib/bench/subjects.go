@@ -33,6 +33,9 @@ type subject struct {
 	prefix netip.Prefix
 	driver func(nd *lab.AnycastNode) (routers.Router, error)
 	rest   time.Duration // the least time between two changes, where lab.Quiet is not enough
+	slow   bool          // each change takes long, so that fewer are measured
+
+	instead *subject // what would be used in its place
 }
 
 const (
@@ -58,7 +61,7 @@ func bgpSites() (all []site) {
 			all = append(all, birdSite(r, w, true))
 		}
 	}
-	return all
+	return append(all, vyosBGP())
 }
 
 // ospfSites have OSPF, which must be quiet before each change.
@@ -69,7 +72,7 @@ func ospfSites() (all []site) {
 	for _, r := range lab.BIRDs {
 		all = append(all, birdSite(r, lab.Switch, false))
 	}
-	return append(all, birdSite(lab.BIRDHost, lab.Direct, false))
+	return append(all, birdSite(lab.BIRDHost, lab.Direct, false), vyosOSPF())
 }
 
 func frrBGP(r lab.Release) site {
