@@ -1,10 +1,12 @@
 package dns
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -39,10 +41,9 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// An answer that is larger than what was asked for, and cannot be had over tcp, is told of.
-func TestLargerThanAsked(t *testing.T) {
-	at := checktest.DNS(t, "127.0.0.1", tooMuch, nil)
-	s := Spec{Server: at.String()}
+// traced makes one round, and gives what whoever looks on sees.
+func traced(t *testing.T, s Spec, d time.Duration) (string, error) {
+	t.Helper()
 	if ps := s.Validate(); ps != nil {
 		t.Fatal(ps)
 	}
@@ -50,16 +51,31 @@ func TestLargerThanAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
 	var shown strings.Builder
-	err = c.Check(checks.WithTrace(t.Context(), func(d checks.Direction, text string) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Fprintf(&shown, "%c %s\n", d, text)
-	}))
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	err = c.Check(checks.WithTrace(ctx, func(d checks.Direction, text string) { fmt.Fprintf(&shown, "%c %s\n", d, text) }))
+	return shown.String(), err
+}
+
+// An answer that is larger than what was asked for, and cannot be had over tcp, is told of.
+func TestLargerThanAsked(t *testing.T) {
+	got, err := traced(t, Spec{Server: checktest.DNS(t, "127.0.0.1", tooMuch, nil).String()}, 5*time.Second)
 	want(t, err, checks.ReasonRefused, "over tcp, as the answer did not fit into udp: connect: connection refused")
-	const cut = "* what comes next is cut: it is larger than 4096 bytes, and no more than 1232 were asked for\n"
-	if got := shown.String(); !strings.Contains(got, cut) {
-		t.Errorf("got %.500s\nwant %s", got, cut)
+	if note := "* what comes next is cut: it is larger than 4096 bytes, and no more than 1232 were asked for\n"; !strings.Contains(got, note) {
+		t.Errorf("got %.500s\nwant %s", got, note)
+	}
+}
+
+// Whoever looks on for why nothing comes is told what cannot be seen here.
+func TestNotHeard(t *testing.T) {
+	const note = " is not heard here: tcpdump shows it\n"
+	got, err := traced(t, Spec{Server: checktest.DNS(t, "127.0.0.1", checktest.Elsewhere(), nil).String()}, 200*time.Millisecond)
+	if want(t, err, checks.ReasonTimeout, "(sent from 127.0.0.1, 0 of 1 replies)"); !strings.Contains(got, note) {
+		t.Errorf("got %s", got)
+	}
+	got, err = traced(t, Spec{Server: checktest.DNS(t, "127.0.0.1", nil, checktest.Silent()).String(), Proto: "tcp"}, 200*time.Millisecond)
+	if want(t, err, checks.ReasonTimeout); strings.Contains(got, note) {
+		t.Errorf("got %s", got)
 	}
 }

@@ -108,6 +108,9 @@ func (p *peer) converse(ctx context.Context, conn net.Conn, proto string, query 
 	if f.Detail == "" && f.Reason != checks.ReasonUnknown {
 		f.Detail = "sent from " + from
 	}
+	if proto == "udp" && f.Reason == checks.ReasonTimeout {
+		checks.Tracef(ctx, checks.Note, "what comes from another address or port than %s is not heard here: tcpdump shows it", p.server)
+	}
 	return nil, f
 }
 

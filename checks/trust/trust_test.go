@@ -285,7 +285,9 @@ func TestHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	good.under = make(chan struct{})
-	if again, err := good.Config(t.Context()); err != nil || again != first {
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if again, err := good.Config(ctx); err != nil || again != first {
 		t.Errorf("%v, %v", again, err)
 	}
 }

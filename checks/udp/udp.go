@@ -105,6 +105,9 @@ func (c *checker) Check(ctx context.Context) error {
 		if f.Reason == checks.ReasonRefused {
 			f.Detail = "nobody listens there, or a firewall says so (" + from + ")"
 		}
+		if f.Reason == checks.ReasonTimeout {
+			checks.Tracef(ctx, checks.Note, "what comes from another address or port than %s is not heard here: tcpdump shows it", c.address)
+		}
 		return f
 	}
 	if checks.Traced(ctx) {

@@ -2,8 +2,8 @@
 // against what would be used instead of it. It prints medians, extremes and ratios, and passes or
 // fails nothing.
 //
-// It needs root, iproute2, FRR, BIRD and unbound. Its exit status is 0 if all was measured, 1 if a part
-// could not be, 2 if it could not begin.
+// It needs root, iproute2, FRR, BIRD and unbound, and for the rows of VyOS Go and this tree. Its exit status
+// is 0 if all was measured, 1 if a part could not be, 2 if it could not begin.
 package main
 
 import (
