@@ -31,7 +31,7 @@ var rules = []struct{ who, not, but, why []string }{
 		why: []string{"testing stays out of the program"}},
 	{who: []string{"vouch/"}, not: []string{"github.com/vishvananda/"}, but: []string{"vouch/routers/rtnl", "vouch/routers/lab"},
 		why: []string{"netlink stays behind routers/rtnl"}},
-	{who: []string{"vouch/"}, not: []string{"github.com/quic-go/"}, but: []string{"vouch/checks/http", "vouch/checks/checktest"},
+	{who: []string{"vouch/"}, not: []string{"github.com/quic-go/"}, but: []string{"vouch/checks/http", "vouch/checks/checktest", "vouch/contrib/bench"},
 		why: []string{"QUIC stays in the check that needs it"}},
 	{who: []string{"vouch/"}, not: []string{"github.com/beevik/"}, but: []string{"vouch/checks/ntp", "vouch/checks/checktest"},
 		why: []string{"NTP stays in the check that needs it"}},

@@ -113,7 +113,9 @@ func contend(ctx context.Context, out io.Writer, plan string, runs int) error {
 	if err := e.own(ctx, checker, 50*runs); err != nil {
 		return err
 	}
-	if _, err := exec.LookPath(c.Rival[0]); err != nil {
+	if _, err := exec.LookPath(c.Rival[0]); c.Unable != "" {
+		e.Missing = c.Unable
+	} else if err != nil {
 		e.Missing = c.Rival[0] + " is not installed"
 	} else if e.Rival, err = timed(5*runs, syscall.RUSAGE_CHILDREN, func() error { return fork(ctx, c.Rival) }); err != nil {
 		return err

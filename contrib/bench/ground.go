@@ -1,16 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/quic-go/quic-go/http3"
 
 	"vouch/routers/lab"
 )
@@ -80,7 +85,8 @@ func (g *ground) build(ctx context.Context) (err error) {
   tls-service-pem: %q`, g.paper.key, g.paper.cert)}); err != nil {
 		return err
 	}
-	return errors.Join(g.server(ctx, "nginx", g.nginx()), g.server(ctx, "chronyd", g.chronyd()))
+	return errors.Join(g.server(ctx, "nginx", g.nginx()), g.server(ctx, "chronyd", g.chronyd("source", "port 1123\nlocal stratum 3")),
+		g.server(ctx, "chronyd", g.chronyd("chronyd", "server 127.0.0.1 port 1123 iburst minpoll -2 maxpoll 0")), g.inTime(ctx), g.serveHTTP3())
 }
 
 // server starts a server that need not be installed, and waits until it listens.
@@ -89,7 +95,7 @@ func (g *ground) server(ctx context.Context, name string, s server) error {
 		g.lacks[name] = name + " is not installed"
 		return nil
 	}
-	if err := os.WriteFile(filepath.Join(g.dir, name+".conf"), []byte(s.conf), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(g.dir, cmp.Or(s.file, name+".conf")), []byte(s.conf), 0o644); err != nil {
 		return err
 	}
 	p, err := g.host.Start(name, append([]string{name}, s.args...)...)
@@ -109,6 +115,7 @@ func (g *ground) server(ctx context.Context, name string, s server) error {
 
 // A server is one that is started by its program.
 type server struct {
+	file   string // where conf goes; default: as the program is called
 	conf   string
 	args   []string
 	socket string // which ss shows once it listens
@@ -139,11 +146,51 @@ http {
 `, dir, g.paper.cert, g.paper.key)}
 }
 
-// chronyd says that it is in time, and does not touch the clock.
-func (g *ground) chronyd() server {
-	dir := g.dir
-	return server{socket: "sport = 123", args: []string{"-d", "-x", "-u", "root", "-f", filepath.Join(dir, "chronyd.conf")},
-		conf: fmt.Sprintf("local stratum 3\nallow 127.0.0.1\nbindaddress 127.0.0.1\ncmdport 0\nbindcmdaddress /\npidfile %s/chronyd.pid\n", dir)}
+// chronyd does not touch the clock. One that follows nobody says that it is not synchronised, so there are two.
+func (g *ground) chronyd(name, follows string) server {
+	file, port := name+".conf", "123"
+	if name == "source" {
+		port = "1123"
+	}
+	return server{file: file, socket: "sport = " + port, args: []string{"-d", "-x", "-u", "root", "-f", filepath.Join(g.dir, file)},
+		conf: fmt.Sprintf("%s\nallow 127.0.0.1\nbindaddress 127.0.0.1\ncmdport 0\nbindcmdaddress /\npidfile %s/%s.pid\n", follows, g.dir, name)}
+}
+
+// inTime waits until the chronyd that is asked, if there is one, has found that it is in time.
+func (g *ground) inTime(ctx context.Context) error {
+	if g.lacks["chronyd"] != "" {
+		return nil
+	}
+	check, err := parse("ntp", `server = "127.0.0.1:123"`)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return lab.Wait(ctx, "chronyd to be in time", 50*time.Millisecond, func() (bool, error) {
+		asked, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		return g.host.Do(func() error { return check.Check(asked) }) == nil, nil
+	})
+}
+
+// serveHTTP3 answers HTTP/3 on UDP port 8444 of the host; Debian 12 has no server that does.
+func (g *ground) serveHTTP3() error {
+	pair, err := tls.LoadX509KeyPair(g.paper.cert, g.paper.key)
+	if err != nil {
+		return err
+	}
+	var pc net.PacketConn
+	if err := g.host.Do(func() (err error) { pc, err = net.ListenPacket("udp", "127.0.0.1:8444"); return err }); err != nil {
+		return err
+	}
+	s := &http3.Server{TLSConfig: http3.ConfigureTLSConfig(&tls.Config{Certificates: []tls.Certificate{pair}}),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ready\n")) })}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = s.Serve(pc) })
+	before := g.stop
+	g.stop = func() { before(); _ = s.Close(); pc.Close(); serving.Wait() }
+	return nil
 }
 
 // served is how many requests nginx has had so far.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -18,6 +19,17 @@ type contest struct {
 	Rival []string `json:"rival"` // the command
 	As    string   `json:"as"`    // what it is called in the report
 	Lacks string   `json:"lacks"` // why the check cannot be measured here
+	// Unable is why the rival that is installed cannot do it.
+	Unable string `json:"unable"`
+}
+
+// withoutHTTP3 says that curl has no HTTP/3, as in Debian 12; empty: it has, or there is no curl.
+func withoutHTTP3() string {
+	out, err := exec.Command("curl", "-V").Output()
+	if err != nil || strings.Contains(string(out), "HTTP3") {
+		return ""
+	}
+	return "this curl has no HTTP/3"
 }
 
 // contests has at least one of each kind.
@@ -54,6 +66,9 @@ func (g *ground) webContests() []contest {
 		{Name: "http, 1.1", Kind: "http", TOML: `url = "http://127.0.0.1/"`, Rival: curl("http://127.0.0.1/"), Lacks: lacks},
 		{Name: "http, 1.1 with TLS", Kind: "http", TOML: secure + `version = "1.1"`, Rival: curl("--http1.1", url), As: "curl --http1.1", Lacks: lacks},
 		{Name: "http, h2", Kind: "http", TOML: secure + `version = "2"`, Rival: curl("--http2", url), As: "curl --http2", Lacks: lacks},
+		{Name: "http, h3", Kind: "http", TOML: fmt.Sprintf("url = %q\nconnect = \"127.0.0.1:8444\"\nversion = \"3\"\nca = %q\n", url, g.paper.cert),
+			Rival: []string{"curl", "-sf", "-m", "1", "-o", filepath.Join(g.dir, "page"), "--http3-only", "--cacert", g.paper.cert,
+				"--connect-to", serverName + ":443:127.0.0.1:8444", url}, As: "curl --http3-only", Unable: withoutHTTP3()},
 		{Name: "tls", Kind: "tls", TOML: fmt.Sprintf("address = \"127.0.0.1:443\"\nca = %q\nserver_name = %q\n", g.paper.cert, serverName),
 			Rival: []string{"openssl", "s_client", "-connect", "127.0.0.1:443", "-servername", serverName, "-verify_hostname", serverName,
 				"-CAfile", g.paper.cert, "-verify_return_error"}, As: "openssl s_client", Lacks: lacks},
