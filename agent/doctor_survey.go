@@ -25,6 +25,9 @@ func barriers(fs []detect.Found, who detect.User) map[string][]detect.Barrier {
 // survey says what is to be thought of the daemons that were found, where asked is the daemon that the
 // configuration names (empty: there is none), and only are those that auto may choose.
 func survey(fs []detect.Found, asked string, only []string, closed map[string][]detect.Barrier, who detect.User) []routers.Finding {
+	if asked == "vyos" {
+		return surveyVyOS(fs, closed, who)
+	}
 	candidates := slices.DeleteFunc(slices.Clone(fs), func(f detect.Found) bool { return len(only) > 0 && !slices.Contains(only, f.Daemon) })
 	chosen, err := detect.Choose(candidates)
 	switch {
@@ -54,6 +57,20 @@ func surveyKept(fs []detect.Found, kept string, closed map[string][]detect.Barri
 		}
 	}
 	return all
+}
+
+// surveyVyOS is survey where the daemon is VyOS's FRR, which VyOS configures and starts. Its image has other daemons
+// too, which nobody there means to drive.
+func surveyVyOS(fs []detect.Found, closed map[string][]detect.Barrier, who detect.User) []routers.Finding {
+	at := slices.IndexFunc(fs, func(f detect.Found) bool { return f.Daemon == "frr" })
+	if at < 0 {
+		return nil
+	}
+	found := choice(fs[at], `daemon = "vyos" in [router], which it is a part of`, closed, who)
+	if !fs[at].Running {
+		found[0].WayOut = "VyOS starts it: see journalctl -u frr"
+	}
+	return found
 }
 
 // reason says why a daemon is driven.

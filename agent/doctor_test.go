@@ -51,6 +51,10 @@ func TestSurvey(t *testing.T) {
 		"one, and nothing is configured": {[]detect.Found{frr, noBIRD}, "", nil, nil, []string{
 			`ok frr: frr 8.4.4 is driven, found by /run/frr/zebra.vty: the only one that runs here: daemon = "auto" would choose it`, "ok /run/frr/zebra.vty", "note bird"}},
 		"kernel": {[]detect.Found{frr, noBIRD}, "kernel", nil, nil, []string{"note frr: frr 8.4.4 runs too", "note bird: does not run"}},
+		"vyos": {[]detect.Found{frr, bird}, "vyos", nil, nil, []string{
+			`ok frr: frr 8.4.4 is driven, found by /run/frr/zebra.vty: daemon = "vyos" in [router], which it is a part of`, "ok /run/frr/zebra.vty: answers"}},
+		"vyos without FRR": {[]detect.Found{noFRR, noBIRD}, "vyos", nil, nil, []string{
+			`fail frr: does not run, and is to be driven: daemon = "vyos" in [router], which it is a part of -> VyOS starts it`}},
 		"closed": {[]detect.Found{frr}, "auto", nil, closed, []string{"ok frr",
 			"fail /run/frr/zebra.vty: vouch may not connect: closed by /run/frr/zebra.vty (Srwxrwx--- frr:frrvty) -> usermod -aG frrvty vouch, and restart vouch"}},
 		"closed, and not driven": {[]detect.Found{frr}, "kernel", nil, closed, []string{"note frr: frr 8.4.4 runs too (/run/frr/zebra.vty), and is not driven; vouch may not connect to it"}},

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -62,6 +63,9 @@ func (p *peer) post(ctx context.Context, conn net.Conn, query *dns.Msg, allowed 
 	broken := func(what string, err error) error {
 		late := fmt.Sprintf("timeout after %s (sent from %s, %s)", allowed, checks.From(conn), what)
 		f := trust.Failure(ctx, late, err)
+		if end, ok := ctx.Deadline(); f.Reason == checks.ReasonError && ok && !time.Now().Before(end) {
+			return &checks.Failure{Reason: checks.ReasonTimeout, Detail: late} // which net/http does not always tell
+		}
 		if f.Reason == checks.ReasonError {
 			f = &checks.Failure{Reason: checks.ReasonProtocol, Detail: "HTTP/2 broke off, " + what, Err: errors.New(payload.Clip(err.Error()))}
 		}

@@ -50,7 +50,7 @@ type instance struct {
 	mu      sync.Mutex
 	seats   map[*seat]bool
 	watches map[int]map[*seat]*interest // by watch descriptor
-	drops   int                         // how many watches were taken away
+	aiming  int                         // how many add watches at this moment
 	err     error                       // why no more events come
 }
 
@@ -116,6 +116,7 @@ func (s *seat) leave() {
 	for wd := range in.watches {
 		in.drop(wd, s)
 	}
+	in.sweep()
 	delete(in.seats, s)
 	last := len(in.seats) == 0
 	in.mu.Unlock()
@@ -129,29 +130,32 @@ func (s *seat) leave() {
 	<-in.ended
 }
 
-// drop takes a seat's part in a watch away, and the watch with the last part.
-func (in *instance) drop(wd int, s *seat) {
-	parts := in.watches[wd]
-	if parts[s] == nil {
-		return
-	}
-	delete(parts, s)
-	if len(parts) == 0 {
-		delete(in.watches, wd)
-		in.drops++
-		_, _ = unix.InotifyRmWatch(in.fd, uint32(wd)) // it may have gone by itself
+// drop takes a seat's part in a watch away.
+func (in *instance) drop(wd int, s *seat) { delete(in.watches[wd], s) }
+
+// sweep takes away the watches that nobody has a part in, unless somebody adds watches: one of these may be
+// what he was given just now, and has not noted yet.
+func (in *instance) sweep() {
+	for wd, parts := range in.watches {
+		if in.aiming == 0 && len(parts) == 0 {
+			delete(in.watches, wd)
+			_, _ = unix.InotifyRmWatch(in.fd, uint32(wd)) // it may have gone by itself
+		}
 	}
 }
 
 // aim watches the targets instead of what the seat has watched. What is not there any more is passed
 // over. Those that may not be watched are given; the error is of a limit, or of the instance.
 func (s *seat) aim(targets []target) (refused []target, err error) {
-	if err := s.in.failed(); err != nil {
+	if err := s.in.begin(); err != nil {
 		return nil, err
 	}
 	parts := map[int]*interest{}
+	defer func() { s.in.finish(s, parts) }()
 	for _, t := range targets {
-		switch err := s.add(parts, t); {
+		// Nothing is locked here, for on a dead file system the kernel follows the path for ever.
+		wd, err := unix.InotifyAddWatch(s.in.fd, t.path, t.kernelMask())
+		switch {
 		case errors.Is(err, unix.EACCES):
 			refused = append(refused, t)
 		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
@@ -159,39 +163,35 @@ func (s *seat) aim(targets []target) (refused []target, err error) {
 			return nil, fmt.Errorf("inotify: no more watches: raise fs.inotify.max_user_watches")
 		case err != nil:
 			return nil, fmt.Errorf("inotify: watch %s: %w", t.path, err)
-		}
-	}
-	s.in.mu.Lock()
-	defer s.in.mu.Unlock()
-	for wd, all := range s.in.watches {
-		if all[s] != nil && parts[wd] == nil {
-			s.in.drop(wd, s)
+		default:
+			s.part(parts, wd, t)
 		}
 	}
 	return refused, nil
 }
 
-// add watches a target. Nothing is locked while the kernel follows its path, for on a dead file system that
-// takes for ever. What somebody takes away meanwhile may be this very watch, and then it is added again.
-func (s *seat) add(parts map[int]*interest, t target) error {
-	for again := true; again; {
-		drops := s.in.dropped()
-		wd, err := unix.InotifyAddWatch(s.in.fd, t.path, t.kernelMask())
-		if err != nil {
-			return err
-		}
-		s.in.mu.Lock()
-		s.part(parts, wd, t)
-		again = s.in.drops != drops
-		s.in.mu.Unlock()
+// begin notes that watches are being added.
+func (in *instance) begin() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.err != nil {
+		return in.err
 	}
+	in.aiming++
 	return nil
 }
 
-func (in *instance) dropped() int {
+// finish takes away what the seat has no part in any more.
+func (in *instance) finish(s *seat, parts map[int]*interest) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.drops
+	in.aiming--
+	for wd := range in.watches {
+		if parts[wd] == nil {
+			in.drop(wd, s)
+		}
+	}
+	in.sweep()
 }
 
 // kernelMask is the same for all targets of a path, whatever each wants to hear of.
@@ -202,8 +202,10 @@ func (t target) kernelMask() uint32 {
 	return fileMask | unix.IN_DONT_FOLLOW
 }
 
-// part notes what the seat wants to hear of a watch, in parts and in the instance, which is locked.
+// part notes what the seat wants to hear of a watch, in parts and in the instance.
 func (s *seat) part(parts map[int]*interest, wd int, t target) {
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
 	p := parts[wd]
 	if p == nil {
 		p = &interest{names: map[string]bool{}}

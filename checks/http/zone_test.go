@@ -18,6 +18,7 @@ import (
 func TestZone(t *testing.T) {
 	s := checktest.NewSpace(t)
 	s.IP("addr add fe80::b/64 dev lo nodad")
+	s.Await("fe80::b%lo")
 	ca := checktest.NewCA(t)
 	conf := ca.Issue(t, "fe80::b").Config()
 	handler := nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
@@ -65,6 +66,7 @@ func TestZone(t *testing.T) {
 func TestRenamedZone(t *testing.T) {
 	s := checktest.NewSpace(t)
 	s.IP("addr add fe80::b/64 dev lo nodad", "link add va type veth peer name vb", "link set va up", "link set vb up")
+	s.Await("fe80::b%lo")
 	ca := checktest.NewCA(t)
 	conf := ca.Issue(t, "fe80::b").Config()
 	var ways []checks.Checker

@@ -69,7 +69,7 @@ func AddBlackhole(ctx context.Context, b Blackhole) error {
 			return nil
 		}
 	}
-	return routers.Errorf(routers.ErrRefused, "%s: there is a route with metric %d already that is not ours (ip route show %[1]s): remove it", b.Prefix, b.Metric)
+	return routers.Errorf(routers.ErrRefused, "%s: there is a route with metric %d already that is not ours (ip %sroute show %[1]s): remove it, or give it another metric", b.Prefix, b.Metric, option(b.Prefix))
 }
 
 // DeleteBlackhole takes the route away. One that is not there is no error.
@@ -79,6 +79,14 @@ func DeleteBlackhole(ctx context.Context, b Blackhole) error {
 		return nil
 	}
 	return b.failure("delete", err)
+}
+
+// option is what ip has to be told of a family.
+func option(p netip.Prefix) string {
+	if p.Addr().Is4() {
+		return ""
+	}
+	return "-6 "
 }
 
 func (b Blackhole) change(ctx context.Context, kind, flags int) error {

@@ -120,8 +120,8 @@ func reason(text string) string {
 			said = append(said, line)
 		}
 	}
-	if len(said) == 0 {
-		said = bare
+	if len(said) == 0 && len(bare) > 0 {
+		said = []string{"VyOS refused the commit and gave no reason: " + strings.Join(bare, "; ")}
 	}
 	all := strings.Join(said, "; ")
 	if len(all) > longest {

@@ -118,7 +118,7 @@ func (r *Router) examineNodes(ctx context.Context, ps []netip.Prefix) []routers.
 		n, subject := a.nodes[p], fmt.Sprintf("protocols static %s %s", routeNode(p), p)
 		switch {
 		case n.there && !n.ours():
-			found = append(found, routers.Finding{Severity: routers.Failing, Subject: subject, Text: "has children that are not vouch's: " + strings.Join(n.others, ", ") + "; it is neither announced nor withdrawn",
+			found = append(found, routers.Finding{Severity: routers.Failing, Subject: subject, Text: "has children that are not vouch's: " + strings.Join(n.others, ", ") + "; it is withdrawn without them, and not announced again",
 				WayOut: "remove them, or use method kernel"})
 		case n.blackhole && n.distance != r.options.Distance:
 			found = append(found, routers.Finding{Severity: routers.Notice, Subject: subject, Text: fmt.Sprintf("has distance %d in place of %d (0 is that of VyOS); it is left so until it is announced anew", n.distance, r.options.Distance)})
@@ -174,6 +174,8 @@ func savedBlackholes(text string) []netip.Prefix {
 
 // inVyOS tells in VyOS's words how what FRR lacks is configured.
 func inVyOS(f routers.Finding, o Options) routers.Finding {
+	// VyOS writes frr.conf, and has no word for this line.
+	f.WayOut = strings.Replace(f.WayOut, "put `no zebra nexthop kernel enable` into frr.conf and restart FRR; ", "", 1)
 	if !strings.Contains(f.WayOut, "redistribute ") {
 		return f
 	}

@@ -3,6 +3,7 @@ package vyos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"slices"
@@ -79,7 +80,7 @@ var everywhere = []scene{
 	failing(vyostest.FuseDies, routers.ErrUnavailable, []string{"nothing was committed"}, "my_set"),
 	failing(vyostest.FuseDies, routers.ErrUnavailable, []string{"nothing was committed", "not mounted"}, "showConfig"),
 	failing(vyostest.CommitRefused, routers.ErrRefused, []string{"the table is full"}, "the table is full"),
-	failing(vyostest.CommitRefusedSilent, routers.ErrRefused, []string{"[[protocols static]] failed"}),
+	failing(vyostest.CommitRefusedSilent, routers.ErrRefused, []string{"VyOS refused the commit and gave no reason: [[protocols static]] failed"}),
 	failing(vyostest.CommitDeleteFailed, routers.ErrRefused, []string{"delete [ protocols static ] failed"}),
 	failing(vyostest.CommitInternal, routers.ErrUnavailable, []string{"Failed to generate committed config"}),
 	failing(vyostest.CommitDaemonDown, routers.ErrUnavailable, []string{"failed to connect to any daemons"}),
@@ -109,7 +110,7 @@ var everywhere = []scene{
 	{name: "lock kept", options: Options{LockWait: 300 * time.Millisecond}, play: func(b *bench, r *Router) {
 		release := b.system.HoldLock()
 		err := b.apply(r, routers.Announced, one)
-		b.wantError(err, routers.ErrBusy, ".lock", "pid")
+		b.wantError(err, routers.ErrBusy, "VyOS's configuration is locked by pid ", "hold) since ", ".lock")
 		b.calls("my_commit", 0)
 		b.clean()
 		release()
@@ -119,11 +120,20 @@ var everywhere = []scene{
 		release := b.system.HoldLock()
 		ctx, cancel := context.WithTimeout(b.Context(), 300*time.Millisecond)
 		defer cancel()
-		b.wantError(b.applyWithin(ctx, r, routers.Announced, one), routers.ErrBusy)
+		b.wantError(b.applyWithin(ctx, r, routers.Announced, one), routers.ErrBusy, "VyOS's configuration is locked by pid ", ".lock")
 		b.must(b.apply(r, routers.Withdrawn, one))
 		release()
 		b.calls("my_commit", 0)
 		b.becomes(r, routers.Absent, false, one)
+	}},
+	{name: "staticd is dead", play: func(b *bench, r *Router) {
+		frr := b.lab.Nodes[0].FRR
+		b.must(frr.StopDaemon("staticd"))
+		b.wantError(b.apply(r, routers.Announced, one), routers.ErrUnavailable, "staticd of VyOS's FRR does not run", "nothing was committed")
+		b.calls("setupSession", 0)
+		b.must(frr.StartDaemon(b.Context(), "staticd"))
+		b.announced(r, one)
+		b.withdrawn(r, one)
 	}},
 	{name: "partial, ours done", play: func(b *bench, r *Router) {
 		b.system.Fault(vyostest.CommitPartialOurs, 1)
@@ -218,19 +228,66 @@ var everywhere = []scene{
 		b.announced(r, one)
 	}},
 	{name: "other children", play: func(b *bench, r *Router) {
-		b.announced(r, one)
-		b.system.OperatorCommit("set protocols static route " + one.String() + " next-hop 10.0.1.1")
-		for _, w := range []routers.Want{routers.Withdrawn, routers.Announced} {
-			err := b.apply(r, w, one, two)
-			b.wantError(err, routers.ErrRefused, one.String(), "next-hop", "remove them")
+		node := "protocols static route " + one.String()
+		for child, value := range map[string]string{"description": "resolver", "next-hop": "10.0.1.1"} {
+			b.announced(r, one)
+			b.system.OperatorCommit("set " + node + " " + child + " " + value)
+			if active := b.system.Active(); !slices.Contains(active, node+" "+child+" "+value) {
+				b.Fatalf("it was not set: %q", active)
+			}
+			b.system.Fault(vyostest.CommitSlow, 1, "2s")
+			done := make(chan error)
+			go func() { done <- b.apply(r, routers.Withdrawn, one) }()
+			b.core(child == "next-hop", one) // his own route is his to announce
+			b.must(<-done)
+			if active := b.system.Active(); !slices.Contains(active, node+" "+child+" "+value) || slices.Contains(active, node+" blackhole") {
+				b.Errorf("%s: %q", child, active)
+			}
+			b.wait("it to be told", func() error {
+				if o := b.observe(r, one)[0]; !strings.Contains(o.Detail, child) {
+					return fmt.Errorf("it is %+v", o)
+				}
+				return nil
+			})
+			b.must(b.apply(r, routers.Withdrawn, one)) // and that again is nothing
+			err := b.apply(r, routers.Announced, one, two)
+			b.wantError(err, routers.ErrRefused, one.String(), child, "remove them")
 			if pe := (*routers.PrefixError)(nil); !errors.As(err, &pe) || pe.Prefix != one {
 				b.Errorf("it is not told of %s alone: %v", one, err)
 			}
-			if b.configured(two) != (w == routers.Announced) {
-				b.Errorf("%s was not %s beside", two, w)
+			if !b.configured(two) {
+				b.Errorf("%s was not announced beside", two)
 			}
+			b.system.OperatorCommit("delete " + node)
+			b.withdrawn(r, one, two)
 		}
-		b.system.OperatorCommit("delete protocols static route " + one.String() + " next-hop")
+	}},
+	{name: "a commit brings back what was withdrawn meanwhile", play: func(b *bench, r *Router) {
+		b.announced(r, one)
+		b.system.Fault(vyostest.CommitSlow, 1, "2s")
+		ctx, cancel := context.WithCancel(b.Context())
+		defer cancel()
+		go func() {
+			b.wait("the commit to begin", func() error {
+				if !b.system.Locked() {
+					return errors.New("not yet")
+				}
+				return nil
+			})
+			cancel()
+		}()
+		b.wantError(b.applyWithin(ctx, r, routers.Announced, two), routers.ErrBusy, "still committing")
+		short, stop := context.WithTimeout(b.Context(), 200*time.Millisecond)
+		defer stop()
+		b.wantError(b.applyWithin(short, r, routers.Withdrawn, one, two), routers.ErrBusy)
+		b.core(false, one, two)
+		b.wait("the commit to end", func() error { // which makes both anew
+			if b.system.Locked() || !b.configured(two) {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		b.core(false, one, two) // nobody has asked again
 		b.withdrawn(r, one, two)
 	}},
 	{name: "commit-confirm", play: func(b *bench, r *Router) {

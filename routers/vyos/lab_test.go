@@ -115,6 +115,13 @@ func (b *bench) observe(r *Router, ps ...netip.Prefix) []routers.Observation {
 // becomes waits until the prefixes are read to be so, and the core has them, or not.
 func (b *bench) becomes(r *Router, stage routers.Stage, degraded bool, ps ...netip.Prefix) {
 	b.Helper()
+	b.reads(r, stage, degraded, ps...)
+	b.core(stage == routers.Advertised, ps...)
+}
+
+// reads waits until the prefixes are read to be so.
+func (b *bench) reads(r *Router, stage routers.Stage, degraded bool, ps ...netip.Prefix) {
+	b.Helper()
 	b.wait(fmt.Sprintf("%v to be %s", ps, stage), func() error {
 		var os []routers.Observation
 		if err := b.do(func() (err error) { os, err = r.Observe(b.Context(), ps); return err }); err != nil {
@@ -127,7 +134,6 @@ func (b *bench) becomes(r *Router, stage routers.Stage, degraded bool, ps ...net
 		}
 		return nil
 	})
-	b.core(stage == routers.Advertised, ps...)
 }
 
 func (b *bench) core(has bool, ps ...netip.Prefix) {

@@ -50,7 +50,7 @@ func makePlan(cs []routers.Change, a active, origins map[netip.Prefix]frr.Origin
 		before := p.size()
 		var err error
 		if c.Want == routers.Withdrawn {
-			err = p.withdraw(c, n, o)
+			p.withdraw(c, n, o)
 		} else {
 			err = p.announce(c, n, o, r)
 		}
@@ -67,19 +67,18 @@ func makePlan(cs []routers.Change, a active, origins map[netip.Prefix]frr.Origin
 // size counts what is to be done.
 func (p *plan) size() int { return len(p.ops) + len(p.add) + len(p.drop) }
 
-// withdraw deletes the whole node: with its blackhole alone deleted VyOS 1.3 refuses it, and 1.4 keeps an empty
-// one.
-func (p *plan) withdraw(c routers.Change, n node, o frr.Origin) error {
+// withdraw deletes the whole node where it is ours: with its blackhole alone deleted VyOS 1.3 refuses it, and 1.4
+// keeps an empty one. Where others have children there, it deletes the blackhole alone.
+func (p *plan) withdraw(c routers.Change, n node, o frr.Origin) {
+	path := []string{"protocols", "static", routeNode(c.Prefix), c.Prefix.String()}
 	switch {
-	case n.there && !n.ours() && n.blackhole:
-		return routers.Errorf(routers.ErrRefused, "%s: not withdrawn, as `protocols static %s %[1]s` has children that are not ours and would be lost (%[3]s): remove them, or its blackhole",
-			c.Prefix, routeNode(c.Prefix), strings.Join(n.others, ", "))
 	case n.there && n.ours():
-		p.ops = append(p.ops, op{c.Prefix, true, []string{"protocols", "static", routeNode(c.Prefix), c.Prefix.String()}})
+		p.ops = append(p.ops, op{c.Prefix, true, path})
+	case n.blackhole:
+		p.ops = append(p.ops, op{c.Prefix, true, append(path, "blackhole")})
 	case o.Unread == nil && o.There:
 		p.drop = append(p.drop, c.Prefix)
 	}
-	return nil
 }
 
 func (p *plan) announce(c routers.Change, n node, o frr.Origin, r rules) error {

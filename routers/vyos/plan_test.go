@@ -55,7 +55,8 @@ func TestPlan(t *testing.T) {
 		{name: "withdrawn already", want: routers.Withdrawn, rules: usual},
 		{name: "withdrawn, FRR has it", want: routers.Withdrawn, origin: inFRR, rules: usual, drop: true},
 		{name: "withdrawn, FRR unread", want: routers.Withdrawn, origin: dark, rules: usual},
-		{name: "withdrawn, foreign", want: routers.Withdrawn, node: foreign, origin: inFRR, rules: usual, class: routers.ErrRefused},
+		{name: "withdrawn, foreign", want: routers.Withdrawn, node: foreign, origin: inFRR, rules: usual, ops: []string{"delete " + route + " blackhole"}},
+		{name: "withdrawn, foreign, FRR has it", want: routers.Withdrawn, node: node{there: true, others: []string{"description"}}, origin: inFRR, rules: usual, drop: true},
 		{name: "withdrawn, only foreign", want: routers.Withdrawn, node: node{there: true, others: []string{"next-hop"}}, rules: usual},
 	} {
 		t.Run(c.name, func(t *testing.T) {

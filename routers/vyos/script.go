@@ -159,6 +159,8 @@ func (o op) made(n node) bool {
 	switch {
 	case o.remove && len(o.path) == 4:
 		return !n.there
+	case o.remove && len(o.path) == 5:
+		return !n.blackhole
 	case o.remove:
 		return n.tag == 0
 	case o.path[len(o.path)-2] == "tag":

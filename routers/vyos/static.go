@@ -3,9 +3,11 @@ package vyos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +30,8 @@ type static struct {
 type job struct {
 	began      time.Time
 	committing atomic.Bool
-	cancel     context.CancelFunc // breaks it off unless it commits already
+	cancel     context.CancelFunc            // breaks it off unless it commits already
+	wants      map[netip.Prefix]routers.Want // what is wanted by now, of it and of the calls since; guarded by static.mu
 	done       chan struct{}
 	err        error // once done is closed
 }
@@ -52,12 +55,21 @@ func (s *static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 		mine := made{there: n.there && (n.blackhole || !n.read), kin: true, unread: unread, what: "the static route", where: "VyOS's configuration"}
 		worse := s.options.Degraded.Tag
 		mine.degraded = worse != 0 && (slices.Contains(o.Tags, worse) || !o.There && n.blackhole && n.tag == worse)
-		if len(n.others) > 0 || o.Others {
-			mine.foreign = "there is another static route for it, which is not ours and stays"
-		}
+		mine.foreign = foreign(ps[i], n, o)
 		os[i] = judge(o, mine)
 	}
 	return os, routers.Join(err, unread)
+}
+
+// foreign says what else there is of a prefix; empty: nothing that was seen.
+func foreign(p netip.Prefix, n node, o frr.Origin) string {
+	switch {
+	case len(n.others) > 0:
+		return fmt.Sprintf("protocols static %s %s has children that are not ours and stay: %s", routeNode(p), p, strings.Join(n.others, ", "))
+	case o.Others:
+		return "there is another static route for it, which is not ours and stays"
+	}
+	return ""
 }
 
 func index(origins []frr.Origin) map[netip.Prefix]frr.Origin {
@@ -91,8 +103,14 @@ func (s *static) apply(ctx context.Context, cs []routers.Change) error {
 	if dark != nil && (errors.Is(dark, context.DeadlineExceeded) || errors.Is(dark, os.ErrDeadlineExceeded) || ctx.Err() != nil) {
 		return routers.Errorf(dark, "nothing was committed, as FRR does not answer: %w", dark)
 	}
+	s.tell(cs)
 	early := routers.Join(dark, s.hasten(ctx, cs, origins))
-	if err := s.idle(ctx); err != nil {
+	waited, err := s.idle(ctx)
+	if waited { // its commit may have brought back what was withdrawn
+		origins, dark = s.source.Zebra(ctx, prefixes(cs))
+		early = routers.Join(dark, s.hasten(ctx, cs, origins))
+	}
+	if err != nil {
 		return routers.Join(early, err)
 	}
 	p, err := s.plan(ctx, cs)
@@ -100,8 +118,11 @@ func (s *static) apply(ctx context.Context, cs []routers.Change) error {
 		return routers.Join(early, err)
 	}
 	failed := append(p.refused, s.repair(ctx, p))
+	if err := s.system.staticd(s.options.SocketDir); err != nil && len(p.ops) > 0 {
+		return routers.Join(append(failed, err)...)
+	}
 	if len(p.ops) > 0 {
-		failed = append(failed, s.transact(ctx, p))
+		failed = append(failed, s.transact(ctx, p, cs))
 	}
 	if err := routers.Join(failed...); err != nil {
 		return routers.Join(early, err)
@@ -121,36 +142,60 @@ func (s *static) hasten(ctx context.Context, cs []routers.Change, origins []frr.
 	if len(there) == 0 {
 		return nil
 	}
-	a, err := s.system.readActive(ctx, there, func(netip.Prefix) bool { return true })
-	if err != nil {
-		a = active{} // a withdraw is asked for also when nothing else is known
-	}
-	now := slices.DeleteFunc(there, func(p netip.Prefix) bool { n := a.nodes[p]; return n.there && !n.ours() })
-	if len(now) == 0 {
-		return err
-	}
-	return routers.Join(err, s.source.RemoveStatic(ctx, now))
+	return s.source.RemoveStatic(ctx, there)
 }
 
-// idle waits for a transaction that an earlier call left running. One that does not commit yet is broken off: what it
-// was to do is not what is wanted now.
-func (s *static) idle(ctx context.Context) error {
+// tell has a transaction that an earlier call left running know what is wanted now.
+func (s *static) tell(cs []routers.Change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil {
+		return
+	}
+	for _, c := range cs {
+		s.running.wants[c.Prefix] = c.Want
+	}
+}
+
+// committed is called when a commit of the job has ended, whatever came of it. It took seconds, made FRR's routes anew
+// from what was wanted when it began, and nobody else may look for long.
+func (s *static) committed(j *job) {
+	s.mu.Lock()
+	var cs []routers.Change
+	for p, w := range j.wants {
+		if w == routers.Withdrawn {
+			cs = append(cs, routers.Change{Prefix: p, Want: w})
+		}
+	}
+	s.mu.Unlock()
+	if len(cs) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.options.Step)
+	defer cancel()
+	origins, _ := s.source.Zebra(ctx, prefixes(cs))
+	_ = s.hasten(ctx, cs, origins) // the next call meets it too, and tells
+}
+
+// idle waits for a transaction that an earlier call left running, and tells whether there was one. One that does not
+// commit yet is broken off: what it was to do is not what is wanted now.
+func (s *static) idle(ctx context.Context) (waited bool, err error) {
 	s.mu.Lock()
 	j := s.running
 	s.mu.Unlock()
 	if j == nil {
-		return nil
+		return false, nil
 	}
 	if !j.committing.Load() {
 		j.cancel()
 	}
 	if err := s.wait(ctx, j); err != nil {
-		return err
+		return true, err
 	}
 	s.mu.Lock()
 	s.running = nil
 	s.mu.Unlock()
-	return nil
+	return true, nil
 }
 
 // wait waits for the end of a job; its own error is not given.
@@ -167,6 +212,9 @@ func (s *static) wait(ctx context.Context, j *job) error {
 		return nil
 	case <-patience.C:
 	case <-ctx.Done():
+	}
+	if pid, err := s.system.holder(); err == nil && pid != 0 && !j.committing.Load() {
+		return routers.Errorf(errors.Join(routers.ErrBusy, ctx.Err()), "%w", s.system.lockedBy(pid))
 	}
 	if !j.committing.Load() {
 		return routers.Errorf(errors.Join(routers.ErrBusy, ctx.Err()), "VyOS's session, begun %s ago, does not end yet", j.age())
@@ -223,13 +271,20 @@ func (s *static) repair(ctx context.Context, p plan) error {
 }
 
 // transact begins a transaction and waits for its end, or that of ctx.
-func (s *static) transact(ctx context.Context, p plan) error {
+func (s *static) transact(ctx context.Context, p plan, cs []routers.Change) error {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	j := &job{began: time.Now(), cancel: cancel, done: make(chan struct{})}
-	t := &transaction{options: s.options, system: s.system, ops: p.ops, scope: p.scope, commits: j.committing.Store}
+	j := &job{began: time.Now(), cancel: cancel, wants: map[netip.Prefix]routers.Want{}, done: make(chan struct{})}
+	commits := func(begins bool) {
+		if !begins {
+			s.committed(j)
+		}
+		j.committing.Store(begins)
+	}
+	t := &transaction{options: s.options, system: s.system, ops: p.ops, scope: p.scope, commits: commits}
 	s.mu.Lock()
 	s.running = j
 	s.mu.Unlock()
+	s.tell(cs)
 	go func() {
 		defer close(j.done)
 		defer cancel()
@@ -296,5 +351,6 @@ func (s *static) late(want routers.Want, o frr.Origin) string {
 
 // close waits for a transaction that still runs.
 func (s *static) close() error {
-	return s.idle(context.Background())
+	_, err := s.idle(context.Background())
+	return err
 }

@@ -2,12 +2,14 @@ package vyos
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -182,6 +184,50 @@ func (s system) holder() (pid int, err error) {
 	return int(lock.Pid), nil
 }
 
+// staticd says that the daemon which keeps static routes is gone. VyOS would go on for long, with the lock of all
+// commits, and tell of it in a traceback, or not at all.
+func (s system) staticd(sockets string) error {
+	conn, err := net.DialTimeout("unix", filepath.Join(sockets, "staticd.vty"), time.Second)
+	switch {
+	case err == nil:
+		return conn.Close()
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
+		return routers.Errorf(errors.Join(routers.ErrUnavailable, err), "staticd of VyOS's FRR does not run (%s), and nothing was committed: watchfrr starts it again; if it does not, see journalctl -u frr", filepath.Join(sockets, "staticd.vty"))
+	}
+	return nil // it may well run
+}
+
+// lockedBy is the error of a lock that a process holds, which is as old as the process at most.
+func (s system) lockedBy(pid int) error {
+	since := ""
+	if began, err := started(pid); err == nil {
+		since = " since " + began.Format(time.TimeOnly)
+	}
+	return routers.Errorf(routers.ErrBusy, "VyOS's configuration is locked by pid %d (%s)%s, and nothing was committed; the lock is %s", pid, commandOf(pid), since, s.path(lockFile))
+}
+
+// started is when a process began; proc(5), field 22 of stat, in hundredths of a second since the boot.
+func started(pid int) (time.Time, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return time.Time{}, err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on
+	if len(fields) < 20 {
+		return time.Time{}, fmt.Errorf("/proc/%d/stat: %q", pid, stat)
+	}
+	ticks, err := strconv.ParseInt(fields[19], 10, 64)
+	if err != nil {
+		return time.Time{}, err
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return time.Time{}, err
+	}
+	age := time.Duration(now.Nano()) - time.Duration(ticks)*10*time.Millisecond
+	return time.Now().Add(-age), nil
+}
+
 // release is VyOS's version, such as "1.4.3", empty when it cannot be told.
 func (s system) release() string {
 	text, err := os.ReadFile(s.path("usr/share/vyos/version.json"))
@@ -203,7 +249,9 @@ func (s system) release() string {
 }
 
 // nameOf is what a process is, such as "my_commit, pid 123".
-func nameOf(pid int) string {
+func nameOf(pid int) string { return fmt.Sprintf("%s, pid %d", commandOf(pid), pid) }
+
+func commandOf(pid int) string {
 	comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	return fmt.Sprintf("%s, pid %d", cmp.Or(strings.TrimSpace(string(comm)), "a process"), pid)
+	return cmp.Or(strings.TrimSpace(string(comm)), "a process")
 }

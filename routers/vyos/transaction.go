@@ -204,11 +204,11 @@ func (t *transaction) free(ctx context.Context, until time.Time) error {
 
 // locked names who holds the lock.
 func (t *transaction) locked() error {
-	who := "which was free again by now"
-	if pid, err := t.system.holder(); err == nil && pid != 0 {
-		who = nameOf(pid)
+	pid, err := t.system.holder()
+	if err != nil || pid == 0 {
+		return routers.Errorf(routers.ErrBusy, "nothing was committed, as another commit had VyOS's lock %s, which is free again by now", t.system.path(lockFile))
 	}
-	return routers.Errorf(routers.ErrBusy, "nothing was committed, as another commit has VyOS's lock %s (%s)", t.system.path(lockFile), who)
+	return t.system.lockedBy(pid)
 }
 
 // pause waits so long, or until ctx ends.
@@ -233,7 +233,7 @@ func broken(ctx context.Context) error {
 
 // err is the error of what is neither done nor so already.
 func (o outcome) err(what string) error {
-	why := cmp.Or(o.reason, "VyOS gives no reason")
+	why := cmp.Or(o.reason, "VyOS refused the "+what+" and gave no reason")
 	switch o.verdict {
 	case done, unchanged:
 		return nil

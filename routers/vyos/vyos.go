@@ -39,8 +39,13 @@ const (
 // BIRD 12, keepalived 18, babeld 42.
 const Protocol = 200
 
-// metric is that of a kernel route that is not degraded; an IPv6 one has to have one.
-const metric = 20
+// metric is that of a kernel route that is not degraded; an IPv6 one has to have one. It is another than zebra's:
+// where another node announces the prefix too, zebra has put the route to that one into the kernel, and a table holds
+// one route of a prefix and metric. Zebra takes ours for better, whatever its metric, and its own out.
+const metric = 10
+
+// zebraMetric is that of every route that zebra puts into the kernel, of both families (8.4.4).
+const zebraMetric = 20
 
 // Options say how to drive VyOS. A field left zero has the default; a word that is none of its constants counts
 // as the default too, so whoever loads the configuration refuses it.
@@ -65,7 +70,15 @@ type Options struct {
 // Degraded says what a degraded prefix gets; what is left zero is not set.
 type Degraded struct {
 	Tag    uint32 // static: of the route, for the route-map of the redistribution
-	Metric uint32 // kernel: of the route. BGP makes it the MED, and a route-map can match it
+	Metric uint32 // kernel: of the route; 10 and 20 are taken, and become 11 and 21. BGP makes it the MED, and a route-map can match it
+}
+
+// metric is that of a degraded kernel route, 0 when there is none: neither ours nor zebra's.
+func (d Degraded) metric() uint32 {
+	if d.Metric == metric || d.Metric == zebraMetric {
+		return d.Metric + 1
+	}
+	return d.Metric
 }
 
 func (o Options) withDefaults() Options {
@@ -139,7 +152,7 @@ func New(o Options) *Router {
 	if o.Method == MethodStatic {
 		r.method = newStatic(o, source, r.system)
 	} else {
-		r.method = kernel{source, o.Degraded.Metric}
+		r.method = kernel{source, o.Degraded.metric()}
 	}
 	return r
 }

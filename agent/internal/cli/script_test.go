@@ -114,7 +114,8 @@ func (r *recorded) change(service string, do func(s *state.Service, now time.Tim
 }
 
 func (r *recorded) Drain(_ context.Context, service string, d decide.Drain) error {
-	r.Add(state.Event{Time: time.Now(), Level: "warn", Kind: state.KindDrain, Service: service, Text: "drained by " + d.By + " " + d.Reason})
+	// The change is there before its event, as in the agent: who looks because of the event sees it.
+	defer r.Add(state.Event{Time: time.Now(), Level: "warn", Kind: state.KindDrain, Service: service, Text: "drained by " + d.By + " " + d.Reason})
 	return r.change(service, func(s *state.Service, now time.Time) {
 		withdraw(s, now)
 		s.Drain = &d
@@ -127,7 +128,7 @@ func (r *recorded) Drain(_ context.Context, service string, d decide.Drain) erro
 }
 
 func (r *recorded) Resume(_ context.Context, service, by string) error {
-	r.Add(state.Event{Time: time.Now(), Level: "info", Kind: state.KindDrain, Service: service, Text: "resumed by " + by})
+	defer r.Add(state.Event{Time: time.Now(), Level: "info", Kind: state.KindDrain, Service: service, Text: "resumed by " + by})
 	return r.change(service, func(s *state.Service, _ time.Time) {
 		s.Drain = nil
 		for i := range s.Prefixes {
