@@ -150,6 +150,35 @@ func TestDeadWatch(t *testing.T) {
 	s.leave()
 }
 
+// What nobody wants any more stays while somebody adds watches, who may have been given it.
+func TestSweepWaits(t *testing.T) {
+	dir := t.TempDir()
+	k := new(kernel)
+	one, err := k.join()
+	must(t, err)
+	other, err := k.join()
+	must(t, err)
+	watches := func() int {
+		info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", one.in.fd))
+		must(t, err)
+		return strings.Count(string(info), "inotify wd:")
+	}
+	_, err = one.aim([]target{{path: dir, dir: true, mask: dirMask}})
+	must(t, err)
+	must(t, other.in.begin())
+	_, err = one.aim(nil)
+	must(t, err)
+	one.leave()
+	if n := watches(); n != 1 {
+		t.Errorf("%d watches while one is being added", n)
+	}
+	other.in.finish(other, nil)
+	if n := watches(); n != 0 {
+		t.Errorf("%d watches that nobody wants", n)
+	}
+	other.leave()
+}
+
 // What one takes away is not lost to another who adds it in that instant.
 func TestAddAgainstDrop(t *testing.T) {
 	dir := t.TempDir()
@@ -172,7 +201,7 @@ func TestAddAgainstDrop(t *testing.T) {
 			}
 		}
 	})
-	for range 400 {
+	for range 200 {
 		_, err := other.aim(here)
 		must(t, err)
 		select {

@@ -80,7 +80,7 @@ func (c *Client) look() (look chan struct{}, old bool) {
 
 // beyond is how long a look may go on when the check's time is over: on a busy machine this process may have had
 // little of that time.
-const beyond = 100 * time.Millisecond
+const beyond = 200 * time.Millisecond
 
 // comes waits for a look, and says whether it has come back.
 func comes(ctx context.Context, look chan struct{}) bool {

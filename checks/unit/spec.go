@@ -35,7 +35,8 @@ type Spec struct {
 	// neither ok nor failed. 0: it is failed at once.
 	ActivatingGrace time.Duration `toml:"activating_grace"`
 	// MaxRestarts is how often systemd may have restarted the service by itself within RestartsWithin;
-	// default 3. What an operator restarts does not count.
+	// default 3. What an operator restarts does not count; of what was before the agent came, what systemd
+	// tells the time of: the last one, or all if the machine was started since.
 	MaxRestarts *int `toml:"max_restarts"`
 	// RestartsWithin is the time that restarts count for; default 5m.
 	RestartsWithin time.Duration `toml:"restarts_within"`

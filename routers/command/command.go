@@ -43,6 +43,7 @@ type Spec struct {
 type Output struct {
 	Stdout, Stderr []byte
 	Truncated      bool           // more was written to a stream than was kept
+	Unfinished     bool           // a stream was left before its end was read, and what is kept may lack words, on a busy machine even all
 	Code           int            // the exit status; -1: it was killed or never ran
 	Signal         syscall.Signal // what killed it; 0: nothing did
 }
@@ -74,9 +75,9 @@ func Run(ctx context.Context, s Spec) (Output, error) {
 	cut, err := wait(ctx, c)
 	out := Output{
 		Stdout: stdout.bytes(), Stderr: stderr.bytes(),
-		Truncated: stdout.cut || stderr.cut,
-		Code:      c.ProcessState.ExitCode(),
-		Signal:    signal(c.ProcessState),
+		Truncated: stdout.cut || stderr.cut, Unfinished: errors.Is(err, exec.ErrWaitDelay),
+		Code:   c.ProcessState.ExitCode(),
+		Signal: signal(c.ProcessState),
 	}
 	if cut {
 		return out, fmt.Errorf("%s: %w", s.Path, ctx.Err())

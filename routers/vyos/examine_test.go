@@ -180,3 +180,19 @@ func TestRelease(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// VyOS writes FRR's files: nobody there is told to.
+func TestExamineTellsOfNoFRRFile(t *testing.T) {
+	f := inVyOS(routers.Finding{WayOut: "put `no zebra nexthop kernel enable` into frr.conf and restart FRR; have a check of type route"}, Options{})
+	if f.WayOut != "have a check of type route" {
+		t.Errorf("%q", f.WayOut)
+	}
+	b := open(t, vyostest.Options{})
+	var fs []routers.Finding
+	b.must(b.do(func() error { fs = b.router(Options{}).Examine(t.Context(), both); return nil }))
+	for _, f := range fs {
+		if strings.Contains(f.Text+f.WayOut, "frr.conf") || strings.Contains(f.WayOut, `daemon = "frr"`) {
+			t.Errorf("%s: %s (%s)", f.Subject, f.Text, f.WayOut)
+		}
+	}
+}

@@ -90,6 +90,7 @@ func TestActiveUnread(t *testing.T) {
 	}{
 		"fails":       {"echo oops >&2; exit 1", "oops"},
 		"crashes":     {"kill -SEGV $$", "exit status"},
+		"held open":   {"rm -f up; setsid sh -c 'touch up; exec sleep 1' & until [ -e up ]; do :; done", "did not come whole"},
 		"open quote":  {`printf "'192.0.2.53/32"`, "quote"},
 		"bad tag":     {`case "$*" in *tag) echo many;; *blackhole) echo "'tag'";; *32) echo "'blackhole'";; *) echo "'192.0.2.53/32'";; esac`, "not a number"},
 		"half a node": {`case "$*" in *32) exit 1;; *) echo "'192.0.2.53/32'";; esac`, "exit status 1"},

@@ -206,7 +206,7 @@ func (s *session) diff(ctx context.Context) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case out.Code != 0 || out.Truncated:
+	case out.Code != 0 || out.Truncated || out.Unfinished:
 		return "", routers.Errorf(routers.ErrUnavailable, "what the session would change cannot be read: exit status %d: %s", out.Code, reason(text(out)))
 	}
 	return string(out.Stdout), nil

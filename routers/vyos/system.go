@@ -56,13 +56,22 @@ func (s system) path(parts ...string) string {
 func (s system) api(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	out, err := command.Run(ctx, command.Spec{Path: s.path(cliShellAPI), Args: args, Env: s.environment(), MaxOutput: 4 << 20})
+	spec := command.Spec{Path: s.path(cliShellAPI), Args: args, Env: s.environment(), MaxOutput: 4 << 20}
+	out, err := command.Run(ctx, spec)
+	for range attempts {
+		if err != nil || !out.Unfinished {
+			break
+		}
+		out, err = command.Run(ctx, spec)
+	}
 	what := "cli-shell-api " + strings.Join(args[:min(2, len(args))], " ")
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return "", routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s is not there: is this VyOS?", s.path(cliShellAPI))
 	case err != nil:
 		return "", routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s: %w", what, err)
+	case out.Unfinished: // words that are missing are children of a node that others made
+		return "", routers.Errorf(routers.ErrUnavailable, "%s: the answer did not come whole", what)
 	case out.Truncated:
 		return "", routers.Errorf(routers.ErrUnavailable, "%s: too long an answer", what)
 	case out.Code != 0:
