@@ -3,6 +3,7 @@ package checks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -53,6 +54,20 @@ func Endpoint(s string, port uint16) (netip.AddrPort, error) {
 		return netip.AddrPort{}, &EndpointError{What: "is not the address of one host"}
 	}
 	return ap, nil
+}
+
+// NeedEndpoint reads the value of a key that must be an address with a port, of which "127.0.0.1:PORT" is an
+// example. It gives the address, and as the value to keep its canonical form; or the problem.
+func NeedEndpoint(key, value, port string) (netip.AddrPort, string, []Problem) {
+	at, err := Endpoint(value, 0)
+	switch {
+	case value == "":
+		return at, value, []Problem{{Key: key, What: "is missing", WayOut: fmt.Sprintf(`write %s = "127.0.0.1:%s"`, key, port)}}
+	case err != nil:
+		return at, value, []Problem{EndpointProblem(key, value, err,
+			fmt.Sprintf(`write an address and a port, such as "127.0.0.1:%s" or "[::1]:%s"; names are not looked up`, port, port))}
+	}
+	return at, at.String(), nil
 }
 
 // withBrackets tells how to write an IPv6 address that stands without brackets: what follows its

@@ -41,17 +41,9 @@ func (s *Spec) expectField() payload.Field {
 }
 
 // Validate gives all that is wrong.
-func (s *Spec) Validate() (ps []checks.Problem) {
-	address, err := checks.Endpoint(s.Address, 0)
-	switch {
-	case s.Address == "":
-		ps = append(ps, checks.Problem{Key: "address", What: "is missing", WayOut: `write address = "127.0.0.1:443"`})
-	case err != nil:
-		ps = append(ps, checks.EndpointProblem("address", s.Address, err,
-			`write an address and a port, such as "127.0.0.1:443" or "[::1]:443"; names are not looked up`))
-	default:
-		s.Address = address.String()
-	}
+func (s *Spec) Validate() []checks.Problem {
+	address, canonical, ps := checks.NeedEndpoint("address", s.Address, "443")
+	s.Address = canonical
 	ps = append(ps, s.Origin.Problems(address.Addr())...)
 	ps = append(ps, s.talkProblems()...)
 	return append(ps, s.tlsProblems()...)

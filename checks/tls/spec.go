@@ -28,17 +28,9 @@ type Spec struct {
 
 // Validate gives all that is wrong. The server's name must be given, as the address is not who the
 // certificate is for; an address that is so can be the name.
-func (s *Spec) Validate() (ps []checks.Problem) {
-	address, err := checks.Endpoint(s.Address, 0)
-	switch {
-	case s.Address == "":
-		ps = append(ps, checks.Problem{Key: "address", What: "is missing", WayOut: `write address = "127.0.0.1:443"`})
-	case err != nil:
-		ps = append(ps, checks.EndpointProblem("address", s.Address, err,
-			`write an address and a port, such as "127.0.0.1:443" or "[::1]:443"; names are not looked up`))
-	default:
-		s.Address = address.String()
-	}
+func (s *Spec) Validate() []checks.Problem {
+	address, canonical, ps := checks.NeedEndpoint("address", s.Address, "443")
+	s.Address = canonical
 	if s.MinVersion == "" {
 		s.MinVersion = "1.2"
 	}

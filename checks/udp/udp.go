@@ -38,17 +38,9 @@ func (s *Spec) expectField() payload.Field {
 }
 
 // Validate gives all that is wrong.
-func (s *Spec) Validate() (ps []checks.Problem) {
-	address, err := checks.Endpoint(s.Address, 0)
-	switch {
-	case s.Address == "":
-		ps = append(ps, checks.Problem{Key: "address", What: "is missing", WayOut: `write address = "127.0.0.1:123"`})
-	case err != nil:
-		ps = append(ps, checks.EndpointProblem("address", s.Address, err,
-			`write an address and a port, such as "127.0.0.1:123" or "[::1]:123"; names are not looked up`))
-	default:
-		s.Address = address.String()
-	}
+func (s *Spec) Validate() []checks.Problem {
+	address, canonical, ps := checks.NeedEndpoint("address", s.Address, "123")
+	s.Address = canonical
 	send := s.sendField().Problems()
 	if send == nil && s.sendField().Bytes() == nil {
 		send = []checks.Problem{{Key: "send", What: "is missing: a server is silent until it is asked", WayOut: "write something that it answers, or send_hex"}}
