@@ -94,7 +94,10 @@ func (o Origin) Dial(ctx context.Context, network string, target netip.AddrPort)
 		if network == "tcp" && errors.Is(err, syscall.EADDRNOTAVAIL) && o.hasAddress(ctx, target) {
 			err = noPort()
 		}
-		return nil, nil, o.Failure(ctx, "no connection within "+Allowed(ctx, start), err)
+		f := o.Failure(ctx, "no connection within "+Allowed(ctx, start), err)
+		Tracef(ctx, Sent, "%s to %s%s", network, target, o.as())
+		Tracef(ctx, Got, "%s", f)
+		return nil, nil, f
 	}
 	if err := conn.SetDeadline(end); err != nil {
 		conn.Close()
@@ -102,6 +105,24 @@ func (o Origin) Dial(ctx context.Context, network string, target netip.AddrPort)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	return conn, func() { stop(); conn.Close() }, nil
+}
+
+// as tells for a trace what the origin asks for, such as " from 192.0.2.1, mark 7".
+func (o Origin) as() string {
+	var parts []string
+	if o.Source != "" {
+		parts = append(parts, "from "+o.Source)
+	}
+	if o.Mark != 0 {
+		parts = append(parts, fmt.Sprintf("mark %d", o.Mark))
+	}
+	if o.Device != "" {
+		parts = append(parts, "device "+o.Device)
+	}
+	if parts == nil {
+		return ""
+	}
+	return " " + strings.Join(parts, ", ")
 }
 
 // dial connects, but never a socket to itself: where nobody has a port of this node, the kernel may choose that

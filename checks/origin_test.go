@@ -187,3 +187,16 @@ func TestTrace(t *testing.T) {
 		t.Errorf("got %q", s)
 	}
 }
+
+// Whoever looks on sees also a connection that did not come about.
+func TestDialIsTraced(t *testing.T) {
+	var got []string
+	ctx := WithTrace(t.Context(), func(d Direction, text string) { got = append(got, string(rune(d))+" "+text) })
+	if _, _, err := (Origin{Source: "127.0.0.9", Device: "lo"}).Dial(ctx, "tcp", netip.MustParseAddrPort("127.0.0.1:1")); err == nil {
+		t.Fatal("somebody listens on port 1")
+	}
+	const want = "> tcp to 127.0.0.1:1 from 127.0.0.9, device lo|< refused: connect: connection refused"
+	if s := strings.Join(got, "|"); s != want {
+		t.Errorf("got  %s\nwant %s", s, want)
+	}
+}
