@@ -22,7 +22,8 @@ func journal(s *site) {
 			s.t.Errorf("no %s in %v", field, stage)
 		}
 	}
-	if check := s.entry("VOUCH_KIND=check", "VOUCH_REASON=refused"); check["VOUCH_CHECK"] != "dns" {
+	// Woken by unbound's first closed socket, the check may ask one that is not read any more and not yet closed.
+	if check := s.entry("VOUCH_KIND=check", "VOUCH_REASON=refused", "VOUCH_REASON=timeout"); check["VOUCH_CHECK"] != "dns" {
 		s.t.Errorf("the check that failed is %v", check)
 	}
 	explained := s.do("journalctl", "-u", "vouch", "-x", "-q", "--no-pager", "VOUCH_KIND=stage")
