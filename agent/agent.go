@@ -5,7 +5,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -20,11 +19,17 @@ import (
 )
 
 const (
-	// stopPatience is how long the stop may take to withdraw what on_stop = "withdraw" asks for. With
-	// "keep" a withdraw that is under way has applyPatience.
+	// stopPatience is how long the stop may take to withdraw what on_stop = "withdraw" asks for, where the router's
+	// deadline is not longer. With "keep" a withdraw that is under way has applyPatience and one reading.
 	stopPatience = 10 * time.Second
 	// beatLimit is how long a loop may be without progress before the watchdog is no longer fed.
 	beatLimit = 8 * time.Second
+	// lockPatience is stopPatience while others keep the daemon from being changed, as with VyOS who commits does. The
+	// route is out of FRR by then, and would be there again with the next commit, when nobody looks any more. A commit
+	// takes 2 to 14 s, and minutes when its archive is out of reach; contrib/vyos has TimeoutStopSec=4min.
+	lockPatience = 3 * time.Minute
+	// stopMargin is what the service manager is asked for beyond these.
+	stopMargin = 5 * time.Second
 	// applyPatience bounds one batch of changes. The FRR driver may pace a batch over 1.2 s for
 	// OSPF's sake; a commit of VyOS goes on beyond it, and the next batch waits for it.
 	applyPatience = 4 * time.Second
@@ -125,7 +130,7 @@ func (a *Agent) work(ctx context.Context, loops []Task) error {
 		a.runners.start(work, sc, 0)
 	}
 	a.serve(ctx, work, ts.ready(work))
-	err := a.stop(work)
+	err := a.stop()
 	end()
 	ts.wg.Wait()
 	return err
@@ -202,18 +207,27 @@ func (a *Agent) serve(ctx, work context.Context, ready <-chan struct{}) {
 	}
 }
 
+// stopping says how long a stop may take, and how long while others keep the daemon from being changed.
+func (a *Agent) stopping(withdraws bool) (usual, locked time.Duration) {
+	rc := a.cfg.Router
+	usual = max(applyPatience, rc.Timeout) + rc.Timeout // one batch, and the reading after it
+	if !withdraws {
+		return usual, max(usual, rc.Deadline) // nothing is checked meanwhile
+	}
+	usual = max(stopPatience, usual, rc.Deadline) // a commit of VyOS takes its time
+	return usual, max(usual, lockPatience)
+}
+
 // stop withdraws what is to be withdrawn, ends the checks, and returns when every withdraw was read
 // back, or with an error when that takes too long.
-func (a *Agent) stop(work context.Context) error {
-	patience := max(applyPatience, a.cfg.Router.Timeout)
-	if a.core.beginStop(replaced()) {
-		patience = max(stopPatience, patience, a.cfg.Router.Deadline) // a commit of VyOS takes its time
-	}
+func (a *Agent) stop() error {
+	usual, locked := a.stopping(a.core.beginStop(replaced()))
 	a.notify(a.deps.Notifier.Stopping)
-	a.notify(func() error { return a.deps.Notifier.ExtendTimeout(patience + 5*time.Second) })
+	a.notify(func() error { return a.deps.Notifier.ExtendTimeout(usual + stopMargin) })
 	a.runners.stopAll()
-	ctx, cancel := context.WithTimeout(work, patience)
-	defer cancel()
+	began := time.Now()
+	over := time.NewTimer(usual)
+	defer over.Stop()
 	for {
 		changed := a.core.store.Changed()
 		left := a.core.unfinished()
@@ -221,9 +235,14 @@ func (a *Agent) stop(work context.Context) error {
 			return nil
 		}
 		select {
-		case <-ctx.Done():
-			a.core.onStopFailed(left, patience)
-			return fmt.Errorf("stopped, but not read to be withdrawn after %s: %v", patience, left)
+		case <-over.C:
+			if more := locked - time.Since(began); more > 0 && a.core.isLocked(left) {
+				a.notify(func() error { return a.deps.Notifier.ExtendTimeout(more + stopMargin) })
+				over.Reset(more)
+				continue
+			}
+			a.notify(func() error { return a.deps.Notifier.ExtendTimeout(lockPatience + stopMargin) }) // a commit may have to end
+			return errors.New(a.core.onStopFailed(left, time.Since(began)))
 		case <-changed:
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,13 +74,13 @@ func misplaced(ctx context.Context, rc config.Router, fs []detect.Found) []route
 	return all
 }
 
-// lookFor looks for every daemon, also for those that are not to be driven.
+// lookFor looks for every daemon, also for those that are not to be driven; on VyOS, whose image has all, for its own.
 func lookFor(ctx context.Context, rc config.Router) []detect.Found {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	o := detectOptions(rc)
 	o.Only = nil
-	return detect.Look(ctx, o)
+	return slices.DeleteFunc(detect.Look(ctx, o), func(f detect.Found) bool { return rc.Daemon == "vyos" && f.Daemon != "frr" })
 }
 
 // keptDaemon names the daemon that the running agent drives though auto could not choose it now, as another one has

@@ -66,9 +66,13 @@ func surveyVyOS(fs []detect.Found, closed map[string][]detect.Barrier, who detec
 	if at < 0 {
 		return nil
 	}
-	found := choice(fs[at], `daemon = "vyos" in [router], which it is a part of`, closed, who)
-	if !fs[at].Running {
-		found[0].WayOut = "VyOS starts it: see journalctl -u frr"
+	frr := fs[at]
+	frr.Unclear = "" // that it is VyOS's is what was asked for
+	found := choice(frr, `daemon = "vyos" in [router], which it is a part of`, closed, who)
+	for i, f := range found {
+		if !frr.Running || strings.Contains(f.WayOut, "/etc/frr/daemons") {
+			found[i].WayOut = "VyOS starts it: see journalctl -u frr"
+		}
 	}
 	return found
 }

@@ -27,6 +27,8 @@ func TestSurvey(t *testing.T) {
 	noFRR := detect.Found{Daemon: "frr", Sockets: []detect.Socket{{Path: open.Path, State: detect.Missing, Problem: "no such socket", WayOut: "start frr"}}}
 	noBIRD := detect.Found{Daemon: "bird", Programs: []string{"/usr/sbin/bird"}, Sockets: []detect.Socket{{Path: "/run/bird/bird.ctl", State: detect.Missing}}}
 	closed := map[string][]detect.Barrier{open.Path: {{Path: open.Path, Mode: "Srwxrwx---", Owner: "frr", Group: "frrvty", Member: true}}}
+	vyos := frr
+	vyos.Unclear = "this is VyOS"
 	with := func(f detect.Found, ss ...detect.Socket) detect.Found { f.Sockets = ss; return f }
 	for name, c := range map[string]struct {
 		found  []detect.Found
@@ -51,8 +53,10 @@ func TestSurvey(t *testing.T) {
 		"one, and nothing is configured": {[]detect.Found{frr, noBIRD}, "", nil, nil, []string{
 			`ok frr: frr 8.4.4 is driven, found by /run/frr/zebra.vty: the only one that runs here: daemon = "auto" would choose it`, "ok /run/frr/zebra.vty", "note bird"}},
 		"kernel": {[]detect.Found{frr, noBIRD}, "kernel", nil, nil, []string{"note frr: frr 8.4.4 runs too", "note bird: does not run"}},
-		"vyos": {[]detect.Found{frr, bird}, "vyos", nil, nil, []string{
+		"vyos": {[]detect.Found{vyos, bird}, "vyos", nil, nil, []string{
 			`ok frr: frr 8.4.4 is driven, found by /run/frr/zebra.vty: daemon = "vyos" in [router], which it is a part of`, "ok /run/frr/zebra.vty: answers"}},
+		"vyos without one of its daemons": {[]detect.Found{with(vyos, open, detect.Socket{Path: "/run/frr/bgpd.vty", State: detect.Stale, Problem: "left behind: nobody listens", WayOut: "enable bgpd in /etc/frr/daemons, and start frr"})}, "vyos", nil, nil, []string{
+			"ok frr: frr 8.4.4 is driven", "ok /run/frr/zebra.vty", "warn /run/frr/bgpd.vty: left behind: nobody listens -> VyOS starts it: see journalctl -u frr"}},
 		"vyos without FRR": {[]detect.Found{noFRR, noBIRD}, "vyos", nil, nil, []string{
 			`fail frr: does not run, and is to be driven: daemon = "vyos" in [router], which it is a part of -> VyOS starts it`}},
 		"closed": {[]detect.Found{frr}, "auto", nil, closed, []string{"ok frr",

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -209,18 +211,25 @@ func (c *core) beginStop(replaced bool) (withdraws bool) {
 		text = `vouch stops and withdraws the services with on_stop = "withdraw"`
 	}
 	c.event(state.Event{Level: "info", Kind: state.KindStop, Text: text})
+	for _, p := range slices.SortedFunc(maps.Keys(c.desired), netip.Prefix.Compare) {
+		if err := c.givenUp(p); err != nil {
+			c.event(state.Event{Level: "warn", Kind: state.KindStop, Service: c.ownerOf(p), Prefix: p.String(), Stage: c.last(p).Stage.String(),
+				Text: "is not waited for: " + state.Clean(err.Error())})
+		}
+	}
 	c.settle(time.Now())
 	return withdraws
 }
 
 // unfinished gives the prefixes that ought to be withdrawn and were not read so yet. Whatever on_stop
-// says, a withdraw that was begun is seen through.
+// says, a withdraw that was begun is seen through; but that of a prefix which is not configured any more, and which
+// the router refuses, is a person's to make, and was told.
 func (c *core) unfinished() []netip.Prefix {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var ps []netip.Prefix
 	for p, want := range c.desired {
-		if last := c.last(p); want == routers.Withdrawn && (!c.current || !last.gone()) {
+		if last := c.last(p); want == routers.Withdrawn && (!c.current || !last.gone() && c.givenUp(p) == nil) {
 			ps = append(ps, p)
 		}
 	}
@@ -228,13 +237,62 @@ func (c *core) unfinished() []netip.Prefix {
 	return ps
 }
 
-// onStopFailed takes in that withdraws could not be verified in time.
-func (c *core) onStopFailed(ps []netip.Prefix, patience time.Duration) {
+// givenUp gives why the router refuses to withdraw a prefix that is not configured any more; nil for all others.
+func (c *core) givenUp(p netip.Prefix) error {
+	if out := c.last(p).out; out != nil && errors.Is(out.Err, routers.ErrRefused) && len(c.unconfigured([]netip.Prefix{p})) > 0 {
+		return out.Err
+	}
+	return nil
+}
+
+// isLocked tells whether any of the prefixes is not withdrawn because others keep the daemon from being changed.
+func (c *core) isLocked(ps []netip.Prefix) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return slices.ContainsFunc(ps, func(p netip.Prefix) bool {
+		last := c.last(p)
+		return last.out != nil && errors.Is(last.out.Err, routers.ErrBusy)
+	})
+}
+
+// onStopFailed takes in that withdraws could not be verified in time, and gives the text for whoever stopped vouch:
+// nobody goes on trying, and what is out of the table may come back.
+func (c *core) onStopFailed(ps []netip.Prefix, patience time.Duration) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	after := patience.Round(time.Second).String()
+	const wayOut = "nobody withdraws it from now on: run vouch withdraw --owned, or start vouch again"
+	var order []string
+	same := map[string][]string{}
 	for _, p := range ps {
 		last := c.last(p)
+		why := standing(last.Observation)
+		if text := last.whyText(); text != "" {
+			why += ": " + text
+		}
 		c.event(state.Event{Level: "error", Kind: state.KindStop, Service: c.ownerOf(p), Prefix: p.String(), Stage: last.Stage.String(),
-			Text: fmt.Sprintf("ought to be withdrawn, and is still read %s when vouch ends, %s after it began to stop", last.Stage, patience)})
+			Text: fmt.Sprintf("ought to be withdrawn, and when vouch ends, %s after it began to stop, it is still read %s. As vouch ends, %s", after, why, wayOut)})
+		if same[why] == nil {
+			order = append(order, why)
+		}
+		same[why] = append(same[why], p.String())
 	}
+	text := "stopped, but not read to be withdrawn after " + after
+	for _, why := range order {
+		text += "; " + strings.Join(same[why], ", ") + " still read " + why
+	}
+	return text + ". As vouch ends, " + wayOut
+}
+
+// whyText says why a prefix is not as it ought to be, as far as that is known.
+func (ps *prefix) whyText() string {
+	detail := state.Clean(ps.Detail)
+	if ps.out == nil || ps.out.Err == nil {
+		return detail
+	}
+	why := state.Clean(ps.out.Err.Error())
+	if detail != "" && !strings.Contains(why, detail) {
+		why += "; " + detail
+	}
+	return why
 }

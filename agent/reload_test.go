@@ -9,6 +9,7 @@ import (
 	"vouch/agent/internal/config"
 	"vouch/agent/internal/decide"
 	"vouch/agent/internal/reconcile"
+	"vouch/agent/internal/state"
 	"vouch/checks"
 	"vouch/routers"
 )
@@ -113,6 +114,43 @@ func TestRemovedPrefixIsSeenOut(t *testing.T) {
 			t.Errorf("still managed: %v", b.desired)
 		}
 	})
+}
+
+// A stop does not wait for what the router refuses to withdraw of prefixes that are not configured any more.
+func TestStopWaitsForNoRefusedLeftover(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		reload bool
+		waits  bool
+	}{
+		"refused, and removed": {routers.ErrRefused, true, false}, "refused": {routers.ErrRefused, false, true},
+		"removed, and on its way": {nil, true, true}, "removed, and the router is away": {routers.ErrUnavailable, true, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(loadedUp(true, vip), resolver(vip))
+			b.reads(routers.Advertised)
+			b.round(errDown)
+			b.round(errDown)
+			if c.reload {
+				b.onReload(&config.Config{})
+			}
+			reads := func() {
+				r := b.reading(routers.Observation{Prefix: vip, Stage: routers.Configured})
+				r.Outstanding = map[netip.Prefix]reconcile.Outstanding{vip: {Doing: reconcile.Withdrawing, Err: c.err}}
+				b.onReport(r)
+			}
+			reads()
+			told := false
+			b.log = func(e state.Event) { told = told || e.Prefix == vip.String() && e.Text == "is not waited for: refused" }
+			b.beginStop(false)
+			if reads(); told == c.waits {
+				t.Errorf("%s: told that it is not waited for: %t", name, told)
+			}
+			if got := b.unfinished(); len(got) > 0 != c.waits {
+				t.Errorf("%s: unfinished: %v", name, got)
+			}
+		})
+	}
 }
 
 func TestReloadForgetsTheResultOfAnotherTarget(t *testing.T) {

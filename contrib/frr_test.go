@@ -121,7 +121,7 @@ func (s frrSnippet) test(t *testing.T, release lab.Release) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := startVouch(t, node, frr, s.name)
+	flags := startVouch(t, node, frr, "frr/"+s.name)
 	learns := func(what string, want []string, part string) {
 		t.Helper()
 		err := lab.Wait(ctx, fmt.Sprintf("%s: the core to have %v, %s", what, want, part), 20*time.Millisecond, func() (bool, error) {
@@ -249,7 +249,7 @@ func all(of map[string]string, part string) bool {
 func startVouch(t *testing.T, node *lab.Node, frr *lab.FRR, name string) string {
 	t.Helper()
 	dir := t.TempDir()
-	text, _, cut := strings.Cut(read(t, filepath.Join("frr", name+".toml")), "[service.resolver.check.")
+	text, _, cut := strings.Cut(read(t, name+".toml"), "[service.resolver.check.")
 	if !cut || !strings.Contains(text, "[router]\n") {
 		t.Fatalf("%s.toml has no [router], or no checks", name)
 	}

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -21,30 +22,39 @@ func installOnVyOS(t *testing.T, root, program string) (string, error) {
 	return string(out), err
 }
 
-// What install puts there outlives an image upgrade, which carries over /config alone; a second run changes
-// nothing but the program, and keeps what the boot script had.
-func TestVyOSInstall(t *testing.T) {
-	root, program := t.TempDir(), filepath.Join(t.TempDir(), "vouch")
-	boot := filepath.Join(root, "config/scripts/vyos-postconfig-bootup.script")
+// newVyOS makes a root of the test's own, whose boot script it gives, and a program to install.
+func newVyOS(t *testing.T) (root, boot, program string) {
+	t.Helper()
+	root = t.TempDir()
 	for _, dir := range []string{"opt/vyatta/config", "config/scripts"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write(t, boot, "#!/bin/sh\n/config/scripts/mine\n")
+	program = write(t, filepath.Join(t.TempDir(), "vouch"), "one")
+	if err := os.Chmod(program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return root, filepath.Join(root, "config/scripts/vyos-postconfig-bootup.script"), program
+}
+
+// What install puts there outlives an image upgrade, which carries over /config alone; a second run changes
+// nothing but the program.
+func TestVyOSInstall(t *testing.T) {
+	root, boot, program := newVyOS(t)
 	for _, version := range []string{"one", "two"} {
 		write(t, program, version)
-		if err := os.Chmod(program, 0o755); err != nil {
-			t.Fatal(err)
-		}
 		if out, err := installOnVyOS(t, root, program); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		if got := read(t, filepath.Join(root, "config/scripts/vouch/vouch")); got != version {
 			t.Errorf("the program is %q, want %q", got, version)
 		}
-		if got := read(t, boot); got != "#!/bin/sh\n/config/scripts/mine\n/config/scripts/vouch/start\n" {
+		if got := read(t, boot); !strings.HasPrefix(got, "#!/bin/sh\n") || strings.Count(got, "\n/config/scripts/vouch/start\n") != 1 {
 			t.Errorf("the boot script is %q", got)
+		}
+		if info, err := os.Stat(boot); err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("the boot script: %v, %v", info, err)
 		}
 	}
 	unit := read(t, filepath.Join(root, "config/scripts/vouch/vouch.service"))
@@ -56,6 +66,89 @@ func TestVyOSInstall(t *testing.T) {
 	}
 	if out, err := installOnVyOS(t, root, filepath.Join(root, "nosuch")); err == nil || !strings.Contains(out, "usage:") {
 		t.Errorf("without a program: %v, %s", err, out)
+	}
+}
+
+// A boot script that is there runs as before, and then vouch, however it is written; where that cannot be told it stays
+// as it is, and install says so.
+func TestVyOSInstallKeepsTheBootScript(t *testing.T) {
+	const start, here = "/config/scripts/vouch/start\n", "@"
+	for _, c := range []struct {
+		name, text string // with @ where the line is to be; none: the text stays
+		says       string // empty: it is done
+	}{
+		{"as shipped", "#!/bin/sh\n# This is run at boot.\n\n@", ""},
+		{"no newline at its end", "#!/bin/sh\n/config/scripts/mine\n@", ""},
+		{"exit at its end", "#!/bin/sh\nmine\n@exit 0\n", ""},
+		{"exit at its end, and no newline", "#!/bin/sh\nmine\n@exit\n\n# end\n", ""},
+		{"exec at its end", "#!/bin/sh\n@exec mine\n", ""},
+		{"exec of redirections", "#!/bin/bash\nexec >/tmp/log 2>&1\nmine\n@", ""},
+		{"conditions", "#!/bin/sh\nif false; then\n\texit 1\nfi\nmine || exit 1\n@", ""},
+		{"a session of VyOS", "#!/bin/vbash\nsource /opt/vyatta/etc/functions/script-template\nconfigure\ncommit\nexit\n@", ""},
+		{"input of another", "#!/bin/sh\ncat >/dev/null <<-'END'\nexit 0\nEND\n@", ""},
+		{"exit somewhere", "#!/bin/sh\nmine\nexit 0\nothers\n", "may end in its line 3"},
+		{"there already", "#!/bin/sh\nsudo /config/scripts/vouch/start &\nexit 0\nothers\n", ""},
+		{"commented out", "#!/bin/sh\n#/config/scripts/vouch/start\n@", ""},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			root, boot, program := newVyOS(t)
+			before := strings.Replace(c.text, here, "", 1)
+			if strings.Contains(c.name, "no newline") {
+				before = strings.TrimSuffix(before, "\n")
+			}
+			write(t, boot, before)
+			if err := os.Chmod(boot, 0o750); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chown(boot, -1, 7104); err != nil {
+				t.Skipf("%v", err)
+			}
+			for range 2 {
+				out, err := installOnVyOS(t, root, program)
+				if (err != nil) != (c.says != "") || !strings.Contains(out, c.says) {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				if got, want := read(t, boot), strings.Replace(c.text, here, start, 1); got != want {
+					t.Errorf("%q, want %q", got, want)
+				}
+				info, err := os.Stat(boot)
+				if err != nil || info.Mode().Perm() != 0o750 || info.Sys().(*syscall.Stat_t).Gid != 7104 {
+					t.Errorf("%v %+v, %v", info.Mode(), info.Sys(), err)
+				}
+				if left, _ := filepath.Glob(boot + ".*"); left != nil {
+					t.Errorf("left: %q", left)
+				}
+			}
+			if c.says == "" && c.name != "there already" && c.name != "a session of VyOS" {
+				runsAtBoot(t, root, boot)
+			}
+		})
+	}
+	root, boot, program := newVyOS(t)
+	write(t, boot, "#!/bin/sh\nmine\n")
+	if out, err := installOnVyOS(t, root, program); err == nil || !strings.Contains(out, "not executable") {
+		t.Errorf("a boot script that VyOS does not run: %v, %s", err, out)
+	}
+}
+
+// runsAtBoot runs the boot script, and wants vouch to be started, once, and what else is in it.
+func runsAtBoot(t *testing.T, root, boot string) {
+	t.Helper()
+	text := read(t, boot)
+	for _, name := range []string{"mine", "start"} {
+		tool := write(t, filepath.Join(root, name), "#!/bin/sh\necho \"ran $0\" >>"+root+"/ran\n")
+		if err := os.Chmod(tool, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changed := strings.NewReplacer("/config/scripts/mine", "mine", "\n/config/scripts/vouch/start", "\nstart", "/tmp/log", root+"/log").Replace(text)
+	write(t, boot, changed)
+	if out, err := run(t, []string{"PATH=" + root + ":/usr/bin:/bin"}, boot); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	ran := read(t, filepath.Join(root, "ran"))
+	if strings.Count(ran, "/start\n") != 1 || strings.Count(ran, "/mine\n") != strings.Count(changed, "mine") {
+		t.Errorf("of\n%s\nran\n%s", changed, ran)
 	}
 }
 
@@ -74,7 +167,7 @@ func TestVyOSCommands(t *testing.T) {
 	for _, f := range files(t, "vyos/*.commands") {
 		for line := range strings.Lines(read(t, f)) {
 			ok := strings.HasPrefix(line, "# ")
-			for _, tree := range []string{"policy", "protocols bgp", "interfaces dummy"} {
+			for _, tree := range []string{"policy", "protocols bgp", "protocols ospf", "protocols ospfv3", "interfaces dummy"} {
 				ok = ok || strings.HasPrefix(line, "set "+tree+" ")
 			}
 			if !ok {

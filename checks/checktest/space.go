@@ -54,22 +54,43 @@ func (s *Space) live(made chan<- error, ended chan<- struct{}) {
 	if err != nil {
 		return
 	}
+	s.serve()
+}
+
+// serve does what there is to do, and goes on when a function ends its goroutine, as by t.Fatal: what the test has
+// to clean up needs the thread yet.
+func (s *Space) serve() {
+	idle := false
+	defer func() {
+		if p := recover(); p != nil {
+			panic(p)
+		}
+		if !idle {
+			s.serve()
+		}
+	}()
 	for fn := range s.todo {
 		fn()
 	}
+	idle = true
 }
 
 // Name is what the ip program takes for a namespace: "link set eth0 netns NAME".
 func (s *Space) Name() string { return strconv.Itoa(s.pid) }
 
-// Do runs fn in the namespace, and waits for it. What fn starts in goroutines of its own is outside.
+// Do runs fn in the namespace, and waits for it. What fn starts in goroutines of its own is outside. When fn ends
+// the test, as by t.Fatal, so does Do.
 func (s *Space) Do(fn func()) {
-	done := make(chan struct{})
+	done, returned := make(chan struct{}), false
 	s.todo <- func() {
 		defer close(done)
 		fn()
+		returned = true
 	}
 	<-done
+	if !returned {
+		runtime.Goexit()
+	}
 }
 
 // IP has the ip program do what the lines say, such as "addr add 192.0.2.1/24 dev eth0".

@@ -41,7 +41,7 @@ func (c *checker) Check(ctx context.Context) error {
 	start := time.Now()
 	c.traceStart(ctx)
 	out, err := command.Run(ctx, command.Spec{
-		Path: c.argv[0], Args: c.argv[1:], Env: c.env, MaxOutput: maxOutput, Tail: true,
+		Path: c.argv[0], Args: c.argv[1:], Env: c.env, MaxOutput: maxOutput, Tail: true, ByStatus: true,
 	})
 	f := c.judge(ctx, start, out, err)
 	traceEnd(ctx, out, err)

@@ -52,7 +52,7 @@ func TestNoLeak(t *testing.T) {
 	}
 	rounds(2)
 	fds, goroutines := descriptors(t), runtime.NumGoroutine()
-	rounds(40)
+	rounds(20)
 	if n := descriptors(t); n > fds {
 		t.Errorf("%d descriptors, %d before", n, fds)
 	}

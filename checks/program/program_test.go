@@ -67,6 +67,8 @@ func TestEnds(t *testing.T) {
 		"shell's 127":    {shell("vouch-no-such"), "not found"},
 		"signal":         {shell("kill -ABRT $$"), "status: killed by SIGABRT"},
 		"no expansion":   {list("sh", "-c", `echo "$0"; exit 1`, "$HOME `id`"), "status: exit status 1: $HOME `id`"},
+		"leaves one":     {shell("sleep 100 & exit 0"), ""},
+		"leaves another": {shell("sleep 100 & echo out; exit 1"), "status: exit status 1: out"},
 		"shell expands":  {shell(`x=6; echo $((x*7)); exit 1`), "status: exit status 1: 42"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -292,6 +294,7 @@ func TestTrace(t *testing.T) {
 				"\n< stdout: one\nstdout: \nstdout: two\n< stderr: bad | news\n* exit status 2\n"},
 		"no values":   {secret, "> run /bin/sh -c 'echo \"$TOKEN\" | tr a-z A-Z; exit 3'\n" + env + ", TOKEN\n< stdout: HUSH\n* exit status 3\n"},
 		"not started": {list("/nonexistent/x"), "> run /nonexistent/x\n" + env + "\n* cannot start /nonexistent/x: no such file or directory\n"},
+		"leaves one":  {shell("sleep 60 & exit 4"), "> run /bin/sh -c 'sleep 60 & exit 4'\n" + env + "\n* it left something running that holds its output: there may be more of that\n* exit status 4\n"},
 		"signal":      {shell("kill -ABRT $$"), "> run /bin/sh -c 'kill -ABRT $$'\n" + env + "\n* killed by SIGABRT\n"},
 	} {
 		if got := trace(t, c.spec, 10*time.Second); got != c.want {

@@ -36,6 +36,9 @@ func traceEnd(ctx context.Context, out command.Output, err error) {
 	if out.Truncated {
 		checks.Tracef(ctx, checks.Note, "more was written; this is the end of it")
 	}
+	if out.Unfinished {
+		checks.Tracef(ctx, checks.Note, "it left something running that holds its output: there may be more of that")
+	}
 	how := fmt.Sprintf("exit status %d", out.Code)
 	switch {
 	case cut(err):

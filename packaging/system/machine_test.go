@@ -37,6 +37,14 @@ type machine struct {
 // boot starts a machine of that release of Debian on the node. It ends with the test.
 func boot(t *testing.T, nd *lab.Node, release string) *machine {
 	t.Helper()
+	m := assemble(t, nd, release)
+	m.poweron()
+	return m
+}
+
+// assemble is boot without the start.
+func assemble(t *testing.T, nd *lab.Node, release string) *machine {
+	t.Helper()
 	base := filepath.Join(cache(), "machine-"+release)
 	if _, err := os.Stat(filepath.Join(base, "etc/vouch-lab")); err != nil {
 		t.Fatalf("no machine to boot: run make test-system, which makes it: %v", err)
@@ -54,13 +62,15 @@ func boot(t *testing.T, nd *lab.Node, release string) *machine {
 		}
 	})
 	t.Cleanup(func() {
+		if m.nspawn == nil {
+			return
+		}
 		if t.Failed() {
 			journal, _ := m.try("journalctl", "-b", "--no-pager", "-n", "150")
 			t.Logf("the journal of %s:\n%s", m.name, journal)
 		}
 		m.poweroff()
 	})
-	m.poweron()
 	return m
 }
 

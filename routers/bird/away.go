@@ -64,7 +64,7 @@ func (b byInclude) shelve(v4 bool, withdraws []routers.Change, none bool) (writt
 	if err != nil {
 		return "", err
 	}
-	old, err := include.Read(path)
+	old, err := b.memo.read(path)
 	if err != nil {
 		return "", err
 	}
@@ -88,7 +88,7 @@ func (b byInclude) shelve(v4 bool, withdraws []routers.Change, none bool) (writt
 	if bytes.Equal(text, old) {
 		return "", nil
 	}
-	if err := include.Write(path, text); err != nil {
+	if err := b.memo.write(path, text); err != nil {
 		return "", err
 	}
 	return path, nil

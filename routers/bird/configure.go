@@ -49,17 +49,18 @@ func settled(ctx context.Context, t talker) error {
 	const pause = 10 * time.Millisecond
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
-	for {
+	for waited := false; ; waited = true {
 		replies, err := t.read(ctx, "show status")
-		if err != nil {
-			return err
-		}
-		if !reconfiguring(replies[0]) {
+		switch {
+		case err == nil && !reconfiguring(replies[0]):
 			return nil
+		case waited && ctx.Err() != nil: // also where it did not come to answer
+			return routers.Errorf(routers.ErrBusy, "a reconfiguration is in progress, and ours waits for it: %w", ctx.Err())
+		case err != nil:
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return routers.Errorf(routers.ErrBusy, "a reconfiguration is in progress, and ours waits for it: %w", ctx.Err())
 		case <-tick.C:
 		}
 	}

@@ -29,12 +29,16 @@ type slow struct {
 	talker
 	t         *testing.T
 	configure []string
-	statuses  [][]string // the last one stays
+	statuses  [][]string // the last one stays; without an answer where that is empty
 	asked     []string
 }
 
-func (s *slow) read(_ context.Context, commands ...string) ([]ctl.Reply, error) {
+func (s *slow) read(ctx context.Context, commands ...string) ([]ctl.Reply, error) {
 	s.asked = append(s.asked, commands...)
+	if len(s.statuses[0]) == 0 {
+		<-ctx.Done()
+		return nil, routers.Errorf(routers.ErrUnavailable, "show status: %w", ctx.Err())
+	}
 	reply := replyOf(s.t, s.statuses[0]...)
 	if len(s.statuses) > 1 {
 		s.statuses = s.statuses[1:]
@@ -79,17 +83,19 @@ func TestConfigureWaits(t *testing.T) {
 // One that does not come to its end is told to be so, and with BIRD 3 is not joined by another.
 func TestConfigureWaitsInVain(t *testing.T) {
 	for _, v := range []ctl.Version{{Major: 2, Patch: 12}, {Major: 3, Minor: 1, Patch: 8}} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			s := &slow{t: t, configure: queued, statuses: [][]string{underWay}}
-			if err := configure(ctx, s, v); !errors.Is(err, routers.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: %v", v, err)
-			}
-			if slices.Contains(s.asked, "configure") != (v.Major < 3) {
-				t.Errorf("%s: asked %v", v, s.asked)
-			}
-		})
+		for _, statuses := range [][][]string{{underWay}, {underWay, nil}} {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				s := &slow{t: t, configure: queued, statuses: statuses}
+				if err := configure(ctx, s, v); !errors.Is(err, routers.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s: %v", v, err)
+				}
+				if slices.Contains(s.asked, "configure") != (v.Major < 3) {
+					t.Errorf("%s: asked %v", v, s.asked)
+				}
+			})
+		}
 	}
 }
 

@@ -60,14 +60,19 @@ func (es entries) name(n *names, onlyLike netip.Prefix) (unknown []netip.Prefix)
 		e.Prefix, e.Want = p, max(e.Want, routers.Withdrawn)
 		es[p] = e
 	}
+	es.stand(n)
+	slices.SortFunc(unknown, netip.Prefix.Compare)
+	return unknown
+}
+
+// stand gives each the standing that it has now.
+func (es entries) stand(n *names) {
 	for p, e := range es {
 		if e.Standing = include.Managed; n.left(p) {
 			e.Standing, e.Want = include.Left, routers.Withdrawn
 		}
 		es[p] = e
 	}
-	slices.SortFunc(unknown, netip.Prefix.Compare)
-	return unknown
 }
 
 // rename gives an entry other symbols.
@@ -128,11 +133,13 @@ func (es entries) lowered(style string, cs []routers.Change) entries {
 	return low
 }
 
-// lean gives the entries without what only stays for the sake of BIRD's configuration.
-func (es entries) lean() entries {
+// lean gives the entries without what only stays for the sake of BIRD's configuration, but for those which are tied.
+func (es entries) lean(ties map[netip.Prefix]tie) entries {
 	lean := entries{}
 	for p, e := range es {
-		if e.Standing == include.Managed {
+		if _, tied := ties[p]; tied {
+			lean[p] = e
+		} else if e.Standing == include.Managed {
 			lean[p] = entry{Entry: e.Entry}
 		}
 	}

@@ -11,35 +11,42 @@ import (
 	"vouch/routers/bird/ctl"
 )
 
+// An exam is what is examined, beside what BIRD says.
+type exam struct {
+	options Options
+	names   *names
+	memo    *memo
+}
+
 // examine says what in BIRD, and in the files that it includes, would keep the prefixes from being announced
 // or withdrawn. It changes nothing.
-func (d daemons) examine(ctx context.Context, o Options, n *names, ps []netip.Prefix) []routers.Finding {
+func (d daemons) examine(ctx context.Context, e exam, ps []netip.Prefix) []routers.Finding {
 	var all []routers.Finding
 	var named []string // every protocol that some BIRD has
 	for _, part := range d.split(ctx, ps) {
-		found, protocols := examinePart(ctx, part, o, n)
+		found, protocols := examinePart(ctx, part, e)
 		if part.talker == d.six {
 			ofSix(found)
 		}
 		all, named = append(all, found...), append(named, protocols...)
 	}
 	if len(named) > 0 {
-		all = append(all, missingPeers(o.Peers, named)...)
+		all = append(all, missingPeers(e.options.Peers, named)...)
 	}
-	if o.Method != MethodAddress {
+	if e.options.Method != MethodAddress {
 		all = append(all, undelivered(ctx, ps)...)
 	}
 	return all
 }
 
 // examinePart does so for one BIRD, and names its protocols.
-func examinePart(ctx context.Context, part part, o Options, n *names) (all []routers.Finding, named []string) {
+func examinePart(ctx context.Context, part part, e exam) (all []routers.Finding, named []string) {
 	version, all := access(ctx, part.talker)
 	if version == (ctl.Version{}) {
-		return append(all, filesOfNobody(o, part.prefixes)...), nil
+		return append(all, filesOfNobody(e.options, part.prefixes)...), nil
 	}
 	subject := "bird " + version.String()
-	rd, err := look(ctx, part.talker, o, part.prefixes)
+	rd, err := look(ctx, part.talker, e.options, part.prefixes)
 	if err == nil {
 		err = rd.askInterfaces(ctx, part.talker)
 	}
@@ -49,9 +56,9 @@ func examinePart(ctx context.Context, part part, o Options, n *names) (all []rou
 	for _, p := range rd.protocols {
 		named = append(named, p.name)
 	}
-	off, found := examineMethod(ctx, part, version, rd, o, n, checkup(ctx, part.talker, version))
+	off, found := examineMethod(ctx, part, version, rd, e, e.memo.checkup(ctx, part.talker, version))
 	all = append(all, found...)
-	return append(all, examineReading(rd, o, n, subject, part.prefixes, off)...), named
+	return append(all, examineReading(rd, e.options, e.names, subject, part.prefixes, off)...), named
 }
 
 // ofSix says that findings are of the bird6 of BIRD 1.6, which may have protocols by the same names.

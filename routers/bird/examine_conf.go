@@ -13,7 +13,9 @@ import (
 type conf struct {
 	whole   bool // every file could be read
 	path    string
+	files   []string           // that were read
 	statics map[string]*static // by name, protocols and templates
+	ours    bool               // it includes a file of vouch's
 	used    map[string]bool    // the words outside `disabled` statements of static protocols, and outside vouch's files
 }
 
@@ -41,6 +43,7 @@ var token = regexp.MustCompile(`(?s)#[^\n]*|/\*.*?\*/|"[^"\n]*"|'[^'\n]*'|[A-Za-
 func (c *conf) tokens(path string, own []string, left *int, depth int) []string {
 	const deep = 8
 	text, err := os.ReadFile(path)
+	c.files = append(c.files, path)
 	if *left -= len(text); err != nil || *left < 0 || depth > deep {
 		c.whole = false
 		return nil
@@ -53,7 +56,9 @@ func (c *conf) tokens(path string, own []string, left *int, depth int) []string 
 		case included:
 			all = all[:len(all)-1]
 			for _, file := range matching(filepath.Dir(path), strings.Trim(t, `"`)) {
-				if !slices.Contains(own, file) {
+				if isOne(file, own) {
+					c.ours = true
+				} else {
 					all = append(all, c.tokens(file, own, left, depth+1)...)
 				}
 			}
@@ -62,6 +67,15 @@ func (c *conf) tokens(path string, own []string, left *int, depth int) []string 
 		}
 	}
 	return all
+}
+
+// isOne says that a file is one of others, by whatever path.
+func isOne(file string, others []string) bool {
+	info, err := os.Stat(file)
+	return slices.ContainsFunc(others, func(other string) bool {
+		same, err2 := os.Stat(other)
+		return filepath.Clean(file) == filepath.Clean(other) || err == nil && err2 == nil && os.SameFile(info, same)
+	})
 }
 
 // matching gives the files of an include statement in a file of directory dir.
@@ -129,6 +143,26 @@ func (c *conf) block(s *static, ts []string, i int) int {
 	return i
 }
 
+// heeds says that the files have a static protocol disabled by one of the symbols, itself or by its template.
+func (c conf) heeds(protocol string, symbols ...string) bool {
+	for n, name := 0, protocol; name != "" && n <= len(c.statics); n++ { // a protocol without a name is no template
+		s := c.statics[name]
+		switch {
+		case s == nil:
+			return false
+		case s.says(symbols):
+			return true
+		}
+		name = s.from
+	}
+	return false
+}
+
+// says whether its own block has it disabled by one of the symbols.
+func (s static) says(symbols []string) bool {
+	return slices.ContainsFunc(symbols, func(symbol string) bool { return symbol != "" && slices.Contains(s.disabled, symbol) })
+}
+
 // heedless says that the files certainly do not have a static protocol disabled by any of the symbols. Where a
 // symbol is used in another way, such as in a filter, that is not certain.
 func (c conf) heedless(protocol string, symbols ...string) bool {
@@ -140,7 +174,7 @@ func (c conf) heedless(protocol string, symbols ...string) bool {
 	}
 	for n, name := 0, protocol; name != ""; n++ {
 		s := c.statics[name]
-		if s == nil || n > len(c.statics) || slices.ContainsFunc(symbols, func(symbol string) bool { return symbol != "" && slices.Contains(s.disabled, symbol) }) {
+		if s == nil || n > len(c.statics) || s.says(symbols) {
 			return false
 		}
 		name = s.from

@@ -127,6 +127,9 @@ func (g grip) switched(p netip.Prefix, by giver, given string) (text, wayOut str
 	case !v.known && !written:
 		return given + ", and bird does not know " + symbol + ": it is announced whatever vouch does",
 			fmt.Sprintf("write `include %q;` at the top of bird.conf once vouch has written that file, %s", g.options.Include, strings.TrimPrefix(say, "write "))
+	case v.want() == routers.Withdrawn && g.conf.heeds(by.protocol, symbol):
+		return fmt.Sprintf("%s is 1, and yet it %s, which was enabled by hand, or not read since %s has `disabled %[1]s` there", symbol, given, g.conf.path),
+			"`birdc configure`, which disables it"
 	case v.want() == routers.Withdrawn:
 		return fmt.Sprintf("%s is 1, and yet it %s, which is not disabled by that", symbol, given), say
 	case g.conf.heedless(by.protocol, symbol, worse):

@@ -59,6 +59,23 @@ func TestStaticWithoutSwitch(t *testing.T) {
 	}
 }
 
+// A protocol that the switch disables, and that somebody enabled by hand, needs no word in bird.conf, on every release.
+func TestEnabledByHand(t *testing.T) {
+	for _, r := range lab.BIRDs {
+		t.Run(fmt.Sprint(r), func(t *testing.T) {
+			t.Parallel()
+			p := servingPair(t, r, StyleSwitch)
+			p.settle(t, routers.Withdrawn)
+			_, err := p.birds[0].Birdc(t.Context(), `enable "anycast4"`)
+			fatal(t, err)
+			p.reads(t, "the prefix to be given", given)
+			p.told(t, "is given to core4 by protocol anycast4, which was enabled by hand, or not read since "+p.birds[0].ConfigFile()+" has `disabled DNS_OFF` there")
+			fatal(t, p.birds[0].Configure(t.Context()))
+			p.reads(t, "the prefix to be gone", func(o routers.Observation) bool { return o.Stage == routers.Absent })
+		})
+	}
+}
+
 // The same of a direct protocol that has the address, for every way but method address.
 func TestDirectBesideTheMethod(t *testing.T) {
 	for kind, text := range map[string]string{
@@ -210,6 +227,7 @@ protocol static both { disabled A_OFF || M; ipv4; }
 protocol static no { disabled no; route 192.0.2.0/24 blackhole; }
 protocol static made from T { ipv4; }
 protocol static late from T2 { ipv4; }
+protocol static { disabled A_OFF; ipv4; }
 protocol bgp b { disabled A_OFF; export filter { if B_OFF = 1 then reject; accept; }; }
 protocol static inner { ipv4 { import filter { print "x; disabled A_OFF"; accept; }; }; }
 `)
@@ -222,6 +240,18 @@ protocol static inner { ipv4 { import filter { print "x; disabled A_OFF"; accept
 		}
 		if c.heedless(protocol, "B_OFF") {
 			t.Errorf("%s: the filter's switch is said to be heeded by nothing", protocol)
+		}
+	}
+	c := readConf(path, own)
+	for protocol, want := range map[string]bool{"plain": false, "on-off": true, "both": true, "made": true, "late": false, "inc": true, "none": false} {
+		if got := c.heeds(protocol, "A_OFF"); got != want {
+			t.Errorf("%s: heeds %v, want %v", protocol, got, want)
+		}
+	}
+	fatal(t, os.Symlink(own, filepath.Join(dir, "link.conf")))
+	for other, want := range map[string]bool{own: true, filepath.Join(dir, "x", "..", "vouch.conf"): true, filepath.Join(dir, "link.conf"): true, filepath.Join(dir, "none.conf"): false} {
+		if got := readConf(path, other); got.ours != want {
+			t.Errorf("%s: included %v, want %v", other, got.ours, want)
 		}
 	}
 	fatal(t, os.Remove(filepath.Join(dir, "one.inc")))

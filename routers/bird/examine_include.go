@@ -18,29 +18,30 @@ func examineInclude(ctx context.Context, part part, v ctl.Version, rd reading, b
 		return nil, []routers.Finding{{Severity: routers.Failing, Subject: "bird " + v.String(), Text: err.Error(), WayOut: "write include6 in [router]"}}
 	}
 	f := lookAt(path)
-	found = append(f.examine(), f.examineTaken(c.refusal, "bird "+v.String())...)
+	found = slices.Concat(f.examine(), f.examineTaken(c.refusal, "bird "+v.String()), b.memo.examine(path))
 	g := grip{options: b.options, names: b.names, file: f}
+	if c.path != "" {
+		g.conf = readConf(c.path, path, f.real)
+	}
 	if b.options.Style == StyleRoutes {
-		return nil, slices.Concat(found, examineRoutes(rd, f, b.names.uses(part.prefixes)), g.examine(rd, part.prefixes), rd.examineWorse())
+		return nil, slices.Concat(found, examineRoutes(rd, f, g.conf, b.names.uses(part.prefixes)), g.examine(rd, part.prefixes), rd.examineWorse())
 	}
 	s, err := b.state(ctx, part, rd)
 	if err != nil {
 		return nil, append(found, unasked(v, err)...)
 	}
 	if !f.lost(c.refusal) {
-		found = append(found, s.examineSymbols(f, part.prefixes)...)
+		found = append(found, s.examineSymbols(f, g.conf, part.prefixes)...)
 	}
 	for _, p := range part.prefixes {
 		found = append(found, s.examineRoute(p)...)
 	}
-	if g.values = s.values; b.options.Style == StyleSwitch && c.path != "" {
-		g.conf = readConf(c.path, path, f.real)
-	}
-	return s.off(), append(found, g.examine(rd, part.prefixes)...)
+	g.values = s.values
+	return s.off(), slices.Concat(found, g.examine(rd, part.prefixes), b.examineTies(ctx, part, f, g.conf))
 }
 
 // examineRoutes looks whether the protocols that the file holds are there.
-func examineRoutes(rd reading, f file, uses []use) []routers.Finding {
+func examineRoutes(rd reading, f file, c conf, uses []use) []routers.Finding {
 	var all []routers.Finding
 	for _, u := range uses {
 		i := slices.IndexFunc(rd.protocols, func(p protocol) bool { return p.name == u.name })
@@ -52,10 +53,20 @@ func examineRoutes(rd reading, f file, uses []use) []routers.Finding {
 			all = append(all, routers.Finding{Severity: routers.Failing, Subject: "protocol " + u.name, Text: "is the operator's own, of kind " + rd.protocols[i].kind,
 				WayOut: "set symbol in [router] to a name that bird.conf does not have"})
 		default:
-			all = append(all, routers.Finding{Subject: "protocol " + u.name, Text: "is in force, for " + few(u.texts())})
+			all = append(all, inForceBy(f, c, "protocol "+u.name, u))
 		}
 	}
 	return all
+}
+
+// inForceBy says that BIRD knows what the file holds, and whether by the file.
+func inForceBy(f file, c conf, subject string, u use) routers.Finding {
+	if c.whole && !c.ours {
+		return routers.Finding{Severity: routers.Failing, Subject: subject,
+			Text:   fmt.Sprintf("is known to bird, but %s does not include %s: nothing that vouch writes there comes into force for %s", c.path, f.path, few(u.texts())),
+			WayOut: fmt.Sprintf("write `include %q;` in the place of what has it now, and `birdc configure`; or set include in [router] to the file that is included", f.path)}
+	}
+	return routers.Finding{Subject: subject, Text: "is in force, for " + few(u.texts())}
 }
 
 // notIncluded says that BIRD does not know what the file holds.
@@ -107,7 +118,7 @@ func (s inForce) off() map[netip.Prefix]bool {
 }
 
 // examineSymbols says which symbols BIRD does not know, and why. Without a file of ours it cannot know any.
-func (s inForce) examineSymbols(f file, ps []netip.Prefix) []routers.Finding {
+func (s inForce) examineSymbols(f file, c conf, ps []netip.Prefix) []routers.Finding {
 	if !f.usable() {
 		return nil
 	}
@@ -122,7 +133,7 @@ func (s inForce) examineSymbols(f file, ps []netip.Prefix) []routers.Finding {
 		found := routers.Finding{Subject: u.name}
 		switch {
 		case known && defined:
-			found.Text = "is in force, for " + few(u.texts())
+			found = inForceBy(f, c, u.name, u)
 		case defined:
 			found = notIncluded(u, f)
 		case known:

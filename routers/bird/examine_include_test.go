@@ -177,6 +177,24 @@ func TestExamineSymbols(t *testing.T) {
 	}
 }
 
+// A file that is included in the place of ours, and says the same now, is not ours, on every release and in every style.
+func TestExamineAnotherIncluded(t *testing.T) {
+	for _, r := range lab.BIRDs {
+		for _, kind := range []string{StyleSwitch, StyleRoutes, StyleList, StyleFunction} {
+			t.Run(fmt.Sprint(r, "/", kind), func(t *testing.T) {
+				t.Parallel()
+				p := servingPair(t, r, kind)
+				p.settled(t)
+				fatal(t, p.birds[0].WriteFile("theirs.conf", readFile(t, p.options.Include)))
+				p.rewriteFour(t, `include "vouch.conf"`, `include "theirs.conf"`)
+				symbol, _ := p.router.names.of(four)
+				subject := map[bool]string{true: "protocol " + symbol, false: symbol}[kind == StyleRoutes]
+				p.finds(t, routers.Failing, subject, "is known to bird, but "+p.birds[0].ConfigFile()+" does not include "+p.options.Include)
+			})
+		}
+	}
+}
+
 func TestExamineNotIncluded(t *testing.T) {
 	for _, r := range lab.BIRDs {
 		for _, kind := range []string{StyleSwitch, StyleRoutes, StyleList, StyleFunction} {

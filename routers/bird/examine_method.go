@@ -13,7 +13,8 @@ import (
 
 // examineMethod says what is wrong between one BIRD's configuration and the method, which has part's
 // prefixes. In off are those that BIRD has been told not to announce.
-func examineMethod(ctx context.Context, part part, v ctl.Version, rd reading, o Options, n *names, c checked) (off map[netip.Prefix]bool, found []routers.Finding) {
+func examineMethod(ctx context.Context, part part, v ctl.Version, rd reading, e exam, c checked) (off map[netip.Prefix]bool, found []routers.Finding) {
+	o, n := e.options, e.names
 	switch o.Method {
 	case MethodProtocol:
 		h, err := rd.holders(ctx, part, n.uses(part.prefixes))
@@ -22,7 +23,7 @@ func examineMethod(ctx context.Context, part part, v ctl.Version, rd reading, o 
 		}
 		found = h.examineProtocols(n.uses(part.prefixes))
 	case MethodInclude:
-		return examineInclude(ctx, part, v, rd, newInclude(o, daemons{}, n), c)
+		return examineInclude(ctx, part, v, rd, newInclude(o, daemons{}, n, e.memo), c)
 	default:
 		found = rd.examineAddress(ctx, v, o, part.prefixes)
 	}

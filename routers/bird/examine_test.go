@@ -1,9 +1,12 @@
 package bird
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"vouch/routers"
+	"vouch/routers/bird/ctl"
 	"vouch/routers/lab"
 )
 
@@ -42,7 +46,7 @@ func TestExamineScene(t *testing.T) {
 		sceneWait(t, "the scene to stand again", func() error { return sceneStands(s.sights(t, d)) })
 		o := s.options().withDefaults()
 		o.Peers = []string{"core4", "core6", "dead4", "quiet4", "ospf4", "ospf6", "nosuch"}
-		all := d.examine(t.Context(), o, noNames(o), scenePrefixes)
+		all := d.examine(t.Context(), exam{o, noNames(o), &memo{}}, scenePrefixes)
 		version, err := s.release.Version(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +96,7 @@ func TestExamineAway(t *testing.T) {
 	o := Options{Via: ViaSocket, Socket: missing, Socket6: missing, Timeout: time.Second}.withDefaults()
 	d := newDaemons(o)
 	defer d.close()
-	all := d.examine(t.Context(), o, noNames(o), []netip.Prefix{sceneStatic, sceneStatic6})
+	all := d.examine(t.Context(), exam{o, noNames(o), &memo{}}, []netip.Prefix{sceneStatic, sceneStatic6})
 	if len(all) != 1 || !says(all, routers.Failing, "bird", missing+": no such socket") {
 		t.Error(findings(all))
 	}
@@ -110,7 +114,7 @@ func TestExamineRestricted(t *testing.T) {
 		o := replayOptions(replay(t, r), nil).withDefaults()
 		d := newDaemons(o)
 		defer d.close()
-		return d.examine(t.Context(), o, noNames(o), scenePrefixes)
+		return d.examine(t.Context(), exam{o, noNames(o), &memo{}}, scenePrefixes)
 	}
 	if all := examine(); !says(all, routers.Failing, "bird 2.0.12", "its control socket is restricted") || !says(all, routers.Warning, "bird 2.0.12", "a reconfiguration is in progress") {
 		t.Error(findings(all))
@@ -131,10 +135,66 @@ func TestExamineByCommand(t *testing.T) {
 	o.Birdc = sceneScript(t, []string{"env", "SOCKET=" + s.main.Socket(), "CLIENT=" + s.main.Client()[0], "sh", "-c", knows, "sh"})
 	d := newDaemons(o)
 	defer d.close()
-	all := d.examine(t.Context(), o, noNames(o), []netip.Prefix{sceneStatic})
+	all := d.examine(t.Context(), exam{o, noNames(o), &memo{}}, []netip.Prefix{sceneStatic})
 	if !says(all, routers.Notice, "bird 2.0.12", "no such socket") {
 		t.Error(findings(all))
 	}
+}
+
+// A counter counts how often a BIRD is asked to look at its configuration.
+type counter struct {
+	talker
+	checks int
+}
+
+func (c *counter) change(ctx context.Context, commands ...string) ([]ctl.Reply, error) {
+	if slices.Contains(commands, "configure check") {
+		c.checks++
+	}
+	return c.talker.change(ctx, commands...)
+}
+
+// BIRD is asked to look at its configuration again when one of the files has changed, or after a long time.
+func TestChecksSeldom(t *testing.T) {
+	p := openPair(t, lab.BIRDHost, StyleSwitch)
+	c := &counter{talker: p.router.daemons.main}
+	p.router.daemons.main = c
+	old := func() {
+		t.Helper()
+		sceneWait(t, "the files to be old enough", func() error {
+			if stampsOf(p.birds[0].ConfigFile()) == nil {
+				return errors.New("young")
+			}
+			return nil
+		})
+	}
+	asked := func(what string, want int) {
+		t.Helper()
+		before := c.checks
+		p.examined(t)
+		if got := c.checks - before; got != want {
+			t.Errorf("%s: asked %d times, want %d", what, got, want)
+		}
+	}
+	old()
+	asked("first", 1)
+	asked("again", 0)
+	p.breakConfiguration(t)
+	asked("with another bird.conf", 1)
+	p.finds(t, routers.Failing, "bird 2.0.12", "would not start")
+	old()
+	asked("with it old", 1)
+	asked("again", 0)
+	p.finds(t, routers.Failing, "bird 2.0.12", "would not start")
+	fatal(t, os.WriteFile(p.options.Include, []byte("# theirs\n"), 0o644))
+	asked("with another file that it includes", 1)
+	old()
+	asked("with it old", 1)
+	last := p.router.memo.verdicts[c]
+	last.given = last.given.Add(-checkEvery)
+	p.router.memo.verdicts[c] = last
+	asked("after a long time", 1)
+	asked("again", 0)
 }
 
 func TestExamineWithoutPeers(t *testing.T) {

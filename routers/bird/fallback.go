@@ -29,24 +29,68 @@ func (b byInclude) fallBack(ctx context.Context, part part, withdraws []routers.
 		going[p] = len(s.given()) > 0 || told[p].want() != routers.Withdrawn
 	}
 	disabled, err := disable(ctx, part, sights, going)
-	b.memo.disabled(disabled, why)
+	b.memo.disabled(part.talker, disabled, why)
 	if len(disabled) > 0 {
-		err = routers.Join(routers.Errorf(why, "until then %s at run time, which any configure of bird undoes", areDisabled(disabled)), err)
+		err = routers.Join(routers.Errorf(why, "until then %s disabled at run time, which any configure of bird undoes", areNow(slices.Sorted(maps.Keys(disabled)))), err)
 	}
 	return err
 }
 
-// areDisabled says that protocols are.
-func areDisabled(names []string) string {
-	if len(names) == 1 {
-		return "protocol " + names[0] + " is disabled"
+// rise enables what was disabled at run time for prefixes that are to be announced again, and that the file cannot
+// announce for the reason why: asked are these protocols, with what is asked of all that each has. It does so only
+// where what BIRD has in force lets all of that pass, and as nothing better than is asked.
+func (b byInclude) rise(ctx context.Context, part part, asked map[string]map[netip.Prefix]routers.Want, why error) error {
+	if len(asked) == 0 {
+		return nil
 	}
-	return "protocols " + few(names) + " are disabled"
+	protocols, err := readProtocols(ctx, part)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, p := range protocols {
+		if all := asked[p.name]; len(all) > 0 && p.state == "down" && b.lets(ctx, part, all) {
+			names = append(names, p.name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	if err := command(ctx, part, "enable", names); err != nil {
+		return err
+	}
+	b.memo.enabled(part.talker, names)
+	return routers.Errorf(why, "until then %s enabled at run time again, as what bird has in force lets that be announced", areNow(names))
 }
 
-// disable disables the protocols that hold nothing but prefixes which are going, and names them. Of the others
-// its error says what is to be done.
-func disable(ctx context.Context, part part, sights map[netip.Prefix]sight, going map[netip.Prefix]bool) ([]string, error) {
+// lets says whether what BIRD has in force announces the prefixes, in no better way than is asked. The routes of
+// style routes, which are the protocol's own, are of the one way or the other.
+func (b byInclude) lets(ctx context.Context, part part, asked map[netip.Prefix]routers.Want) bool {
+	told := map[netip.Prefix]value{}
+	ps := slices.Collect(maps.Keys(asked))
+	if err := b.values(ctx, part.of(ps), told); err != nil {
+		return false
+	}
+	return !slices.ContainsFunc(ps, func(p netip.Prefix) bool {
+		w := told[p].want()
+		if b.options.Style == StyleRoutes {
+			w = routers.Announced
+		}
+		return w < routers.Degraded || w > asked[p]
+	})
+}
+
+// areNow is what protocols are, with the verb.
+func areNow(names []string) string {
+	if len(names) == 1 {
+		return "protocol " + names[0] + " is"
+	}
+	return "protocols " + few(names) + " are"
+}
+
+// disable disables the protocols that hold nothing but prefixes which are going, and gives what each of them holds.
+// Of the others its error says what is to be done.
+func disable(ctx context.Context, part part, sights map[netip.Prefix]sight, going map[netip.Prefix]bool) (map[string]map[netip.Prefix]bool, error) {
 	by := map[string][]string{} // of each protocol the prefixes that are going, as text
 	for _, p := range slices.SortedFunc(maps.Keys(going), netip.Prefix.Compare) {
 		for _, r := range sights[p].own {
@@ -62,22 +106,23 @@ func disable(ctx context.Context, part part, sights map[netip.Prefix]sight, goin
 	if err != nil {
 		return nil, err
 	}
-	var names []string
+	names := map[string]map[netip.Prefix]bool{}
 	var errs []error
 	for _, p := range protocols {
 		if len(by[p.name]) == 0 {
 			continue
 		}
-		if beside, err := p.beside(ctx, part, going); err != nil {
+		held, err := p.holds(ctx, part)
+		if beside := besides(held, going); err != nil {
 			errs = append(errs, err)
 		} else if len(beside) > 0 {
 			errs = append(errs, routers.Errorf(routers.ErrRefused, "protocol %s has %s beside %s, and is not disabled for the sake of these: `birdc disable %[1]s` withdraws all of them",
 				p.name, few(beside), few(by[p.name])))
 		} else {
-			names = append(names, p.name)
+			names[p.name] = held
 		}
 	}
-	return names, routers.Join(append(errs, command(ctx, part, "disable", names))...)
+	return names, routers.Join(append(errs, command(ctx, part, "disable", slices.Sorted(maps.Keys(names))))...)
 }
 
 // command gives protocols a command each.
@@ -97,10 +142,8 @@ func command(ctx context.Context, t talker, verb string, names []string) error {
 	return routers.Join(errs...)
 }
 
-// beside gives the prefixes that a protocol has and that are not going. Only protocols whose routes are this
-// node's own making can be asked.
-func (p protocol) beside(ctx context.Context, t talker, going map[netip.Prefix]bool) ([]string, error) {
-	var held map[netip.Prefix]bool
+// holds gives the prefixes that a protocol has. Only protocols whose routes are this node's own making can be asked.
+func (p protocol) holds(ctx context.Context, t talker) (map[netip.Prefix]bool, error) {
 	switch p.kind {
 	case kindStatic:
 		ask := "show static " + quoted(p.name)
@@ -111,16 +154,15 @@ func (p protocol) beside(ctx context.Context, t talker, going map[netip.Prefix]b
 		if err != nil {
 			return nil, err
 		}
-		held = parseStatic(replies[0])
+		return parseStatic(replies[0]), nil
 	case kindDirect:
-		rs, err := p.routes(ctx, t)
-		if err != nil {
-			return nil, err
-		}
-		held = rs
-	default:
-		return nil, routers.Errorf(routers.ErrRefused, "protocol %s, which has it, is of kind %s, and is not disabled for it", p.name, p.kind)
+		return p.routes(ctx, t)
 	}
+	return nil, routers.Errorf(routers.ErrRefused, "protocol %s, which has it, is of kind %s, and is not disabled for it", p.name, p.kind)
+}
+
+// besides gives those of the prefixes held that are not going.
+func besides(held, going map[netip.Prefix]bool) []string {
 	var beside []string
 	for q := range held {
 		if !going[q] {
@@ -128,7 +170,7 @@ func (p protocol) beside(ctx context.Context, t talker, going map[netip.Prefix]b
 		}
 	}
 	slices.Sort(beside)
-	return beside, nil
+	return beside
 }
 
 // routes gives the prefixes that a protocol has in its tables.

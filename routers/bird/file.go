@@ -19,7 +19,7 @@ type byInclude struct {
 	memo    *memo
 }
 
-func newInclude(o Options, d daemons, n *names) byInclude { return byInclude{o, d, n, &memo{}} }
+func newInclude(o Options, d daemons, n *names, m *memo) byInclude { return byInclude{o, d, n, m} }
 
 // path is the file of a family's BIRD: one for both but for 1.6.
 func (b byInclude) path(v ctl.Version, v4 bool) (string, error) {
@@ -78,7 +78,7 @@ func (b byInclude) rests(ctx context.Context, parts []part, sights map[netip.Pre
 		down, _ := resting(ctx, part) // what it does not tell is not said
 		for _, p := range part.prefixes {
 			if i, ok := lacking[p]; ok && len(down[p]) > 0 {
-				os[i].Detail = values[p].name + " lets it be announced, but " + b.memo.resting(down[p], values[p].name)
+				os[i].Detail = values[p].name + " lets it be announced, but " + b.memo.resting(part.talker, down[p], values[p].name)
 			}
 		}
 	}

@@ -1,19 +1,41 @@
 package bird
 
 import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/netip"
 	"os"
 	"sync"
 	"syscall"
 	"time"
+
+	"vouch/routers"
+	"vouch/routers/bird/include"
 )
 
 // A memo is what the method of an include file keeps in mind between its calls. Nothing of it decides what is
-// announced.
+// announced. Its methods may be called concurrently.
 type memo struct {
-	mu      sync.Mutex
-	tried   bool
-	why     map[string]error // by protocol that was disabled at run time
-	shelves map[string]shelf // by path
+	mu       sync.Mutex
+	tried    bool
+	rests    map[station]rest       // the protocols that were disabled at run time
+	shelves  map[string]shelf       // by path
+	verdicts map[talker]verdict     // on the configuration of each BIRD
+	known    map[string][]byte      // by path: what vouch last wrote, or found there when it was to write
+	changed  map[string][]time.Time // by path: when it was found to be another than that, the last mostChanges
+}
+
+// A station is a protocol of one BIRD: the two of 1.6 may have protocols by the same name.
+type station struct {
+	bird     talker
+	protocol string
+}
+
+// A rest is why a protocol was disabled at run time, and what was last asked of all the prefixes that it has.
+type rest struct {
+	why   error
+	asked map[netip.Prefix]routers.Want
 }
 
 // first is true once.
@@ -25,35 +47,140 @@ func (m *memo) first() bool {
 	return first
 }
 
-// disabled notes why protocols were disabled at run time.
-func (m *memo) disabled(names []string, why error) {
+// disabled notes why protocols were disabled at run time, and the prefixes that each has.
+func (m *memo) disabled(t talker, held map[string]map[netip.Prefix]bool, why error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, n := range names {
-		if m.why == nil {
-			m.why = map[string]error{}
+	for name, ps := range held {
+		if m.rests == nil {
+			m.rests = map[station]rest{}
 		}
-		m.why[n] = why
+		r := rest{why: why, asked: map[netip.Prefix]routers.Want{}}
+		for p := range ps {
+			r.asked[p] = routers.Withdrawn
+		}
+		m.rests[station{t, name}] = r
 	}
 }
 
-// mended notes that the file is in force, so that what was disabled at run time is enabled as far as that lets it.
-func (m *memo) mended() {
+// ask notes what is asked of prefixes whose protocol was disabled at run time, and gives these protocols of a BIRD,
+// each with what was last asked of all that it has.
+func (m *memo) ask(t talker, cs []routers.Change) map[string]map[netip.Prefix]routers.Want {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.why = nil
+	resting := map[string]map[netip.Prefix]routers.Want{}
+	for s, r := range m.rests {
+		if s.bird != t {
+			continue
+		}
+		for _, c := range cs {
+			if _, has := r.asked[c.Prefix]; has {
+				r.asked[c.Prefix] = c.Want
+			}
+		}
+		resting[s.protocol] = maps.Clone(r.asked)
+	}
+	return resting
 }
 
-// resting says of protocols that are down, though a definition lets their prefix pass, by whom and why.
-func (m *memo) resting(protocols []string, definition string) string {
+// enabled forgets protocols that were disabled at run time.
+func (m *memo) enabled(t talker, names []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range names {
+		delete(m.rests, station{t, name})
+	}
+}
+
+// mended notes that a BIRD has the file in force, so that what was disabled at run time is enabled as far as that
+// lets it.
+func (m *memo) mended(t talker) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.rests, func(s station, _ rest) bool { return s.bird == t })
+}
+
+// resting says of protocols of a BIRD that are down, though a definition lets their prefix pass, by whom and why.
+func (m *memo) resting(t talker, protocols []string, definition string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range protocols {
-		if why := m.why[p]; why != nil {
-			return "protocol " + p + " was disabled at run time by vouch, as the file could not be put in force (" + why.Error() + ")"
+		if r := m.rests[station{t, p}]; r.why != nil {
+			return "protocol " + p + " was disabled at run time by vouch, as the file could not be put in force (" + r.why.Error() + ")"
 		}
 	}
 	return few(protocols) + " with its route is down: disabled at run time, or by something else than " + definition
+}
+
+const (
+	// mostChanges of a file by something else than vouch, within changesTime, are one tool that does it again and again.
+	mostChanges = 3
+	changesTime = 5 * time.Minute
+)
+
+// write puts text in the place of the file at path; nil removes it.
+func (m *memo) write(path string, text []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	err := include.Write(path, text)
+	if err == nil {
+		m.know(path, text)
+	}
+	return err
+}
+
+// read gives the file at path, which is to be written, and counts it where it is not what vouch knew it to be.
+func (m *memo) read(path string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	text, err := include.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	if was, ok := m.known[path]; ok && !bytes.Equal(was, text) {
+		if m.changed == nil {
+			m.changed = map[string][]time.Time{}
+		}
+		times := append(m.changed[path], time.Now())
+		m.changed[path] = times[max(0, len(times)-mostChanges):]
+	}
+	m.know(path, text)
+	return text, nil
+}
+
+func (m *memo) know(path string, text []byte) {
+	if m.known == nil {
+		m.known = map[string][]byte{}
+	}
+	m.known[path] = text
+}
+
+// knows tells whether the file at path is as vouch last wrote or found it.
+func (m *memo) knows(path string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was, ok := m.known[path]
+	text, err := include.Read(path)
+	return ok && err == nil && bytes.Equal(was, text)
+}
+
+// contested says that something else than vouch changes a file again and again.
+func (m *memo) contested(path string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	times := m.changed[path]
+	return len(times) == mostChanges && time.Since(times[0]) < changesTime
+}
+
+// examine tells of a file that something else than vouch changes again and again.
+func (m *memo) examine(path string) []routers.Finding {
+	if !m.contested(path) {
+		return nil
+	}
+	return []routers.Finding{{Severity: routers.Warning, Subject: path,
+		Text: fmt.Sprintf("something else than vouch has changed it, or put another in its place, at least %d times in %.0f minutes: vouch wrote it anew each time, and until then bird may have read the other",
+			mostChanges, changesTime.Minutes()),
+		WayOut: "find who writes it, such as Ansible, Puppet, Salt, a backup that is restored, or a script beside `birdc configure`, and take the file out of that"}}
 }
 
 // A shelf is an include file as it was last read.

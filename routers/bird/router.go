@@ -22,6 +22,7 @@ type Router struct {
 	options Options
 	daemons daemons
 	names   *names
+	memo    *memo
 	method  method
 }
 
@@ -39,12 +40,12 @@ func New(o Options) *Router {
 }
 
 func newRouter(o Options, d daemons) *Router {
-	r := &Router{options: o, daemons: d, names: newNames(o)}
+	r := &Router{options: o, daemons: d, names: newNames(o), memo: &memo{}}
 	switch o.Method {
 	case MethodProtocol:
 		r.method = byProtocol{o, d, r.names}
 	case MethodInclude:
-		r.method = newInclude(o, d, r.names)
+		r.method = newInclude(o, d, r.names, r.memo)
 	default:
 		r.method = byAddress{o, d, rtnl.ObserveAddresses, rtnl.ChangeAddresses}
 	}
@@ -105,8 +106,8 @@ func (r *Router) valid(c routers.Change) error {
 	return nil
 }
 
-// Watch wakes for changes in the kernel's tables and when a BIRD ends or comes back. What changes only
-// within BIRD is seen by polling.
+// Watch wakes for changes in the kernel's tables, when a BIRD ends or comes back, and when something else than
+// vouch changes the include file. What changes only within BIRD is seen by polling.
 func (r *Router) Watch(ctx context.Context, wake func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -114,6 +115,9 @@ func (r *Router) Watch(ctx context.Context, wake func()) error {
 	defer cancel()
 	wg.Go(func() { follow(ctx, r.daemons.main, wake) })
 	wg.Go(func() { follow(ctx, r.daemons.six, wake) })
+	if b, ok := r.method.(byInclude); ok {
+		wg.Go(func() { b.watch(ctx, wake) })
+	}
 	return rtnl.Watch(ctx, wake)
 }
 
@@ -175,5 +179,5 @@ func (r *Router) SetLabels(labels map[netip.Prefix]routers.Label) { r.names.set(
 // Examine says what would keep the prefixes from being announced or withdrawn. It may be called
 // concurrently with the other methods.
 func (r *Router) Examine(ctx context.Context, ps []netip.Prefix) []routers.Finding {
-	return r.daemons.examine(ctx, r.options, r.names, ps)
+	return r.daemons.examine(ctx, exam{r.options, r.names, r.memo}, ps)
 }

@@ -10,7 +10,6 @@ import (
 
 	"vouch/routers"
 	"vouch/routers/bird/ctl"
-	"vouch/routers/bird/include"
 )
 
 // apply writes the file for all prefixes and has BIRD read it.
@@ -56,19 +55,21 @@ func (b byInclude) enforce(ctx context.Context, part part, v ctl.Version, cs []r
 		putting, cancel = leavingTime(ctx)
 	}
 	defer cancel()
+	resting := b.memo.ask(part.talker, cs)
 	err := b.put(putting, part, v, cs)
 	if errors.Is(err, routers.ErrRefused) && len(withdraws) > 0 && len(withdraws) < len(cs) {
 		alone := b.put(putting, part, v, withdraws)
 		if alone == nil {
+			b.memo.mended(part.talker)
 			return err
 		}
 		err = routers.Join(err, alone)
 	}
 	if err == nil {
-		b.memo.mended()
+		b.memo.mended(part.talker)
 		return b.heeded(ctx, part, withdraws)
 	}
-	return routers.Join(err, b.fallBack(ctx, part, withdraws, err))
+	return routers.Join(err, b.fallBack(ctx, part, withdraws, err), b.rise(ctx, part, resting, err))
 }
 
 // leavingTime bounds what may wait for a reconfiguration of somebody's that does not end: a quarter of the time
@@ -87,7 +88,7 @@ func (b byInclude) put(ctx context.Context, part part, v ctl.Version, cs []route
 	if err != nil {
 		return err
 	}
-	old, err := include.Read(path)
+	old, err := b.memo.read(path)
 	if err != nil {
 		return err
 	}
@@ -95,9 +96,9 @@ func (b byInclude) put(ctx context.Context, part part, v ctl.Version, cs []route
 	if err != nil {
 		return err
 	}
-	o := offer{path: path, old: old, there: old, calm: es.lowered(b.options.Style, cs).render(b.format(v))}
+	o := offer{memo: b.memo, path: path, old: old, there: old, calm: es.lowered(b.options.Style, cs).render(b.format(v))}
 	es.change(b.options.Style, cs)
-	if err := o.make(ctx, part, b.texts(es, v, cs)); err != nil {
+	if err := o.make(ctx, part, b.texts(ctx, part, es, v, cs)); err != nil {
 		return o.refused(ctx, part, err)
 	}
 	b.reload(ctx, part, v, cs)
@@ -112,16 +113,21 @@ func (b byInclude) put(ctx context.Context, part part, v ctl.Version, cs []route
 
 // texts gives what may be written, the best first. Once in a run it is tried whether BIRD's configuration has
 // ceased to need what nobody manages any more; never beside a withdraw, which is not to wait for that.
-func (b byInclude) texts(es entries, v ctl.Version, cs []routers.Change) [][]byte {
-	whole, lean := es.render(b.format(v)), es.lean().render(b.format(v))
+func (b byInclude) texts(ctx context.Context, part part, es entries, v ctl.Version, cs []routers.Change) [][]byte {
+	whole, lean := es.render(b.format(v)), es.lean(nil).render(b.format(v))
 	if bytes.Equal(whole, lean) || len(withdrawsOf(cs)) > 0 || !b.memo.first() {
 		return [][]byte{whole}
 	}
-	return [][]byte{lean, whole}
+	ties, err := b.ties(ctx, part, es)
+	if err != nil {
+		return [][]byte{whole}
+	}
+	return [][]byte{es.lean(ties).render(b.format(v)), whole}
 }
 
 // An offer is a file that BIRD may take or not.
 type offer struct {
+	memo  *memo
 	path  string
 	old   []byte // what was there
 	there []byte // what is
@@ -146,7 +152,7 @@ func (o *offer) write(text []byte) error {
 	if bytes.Equal(text, o.there) && (text == nil) == (o.there == nil) {
 		return nil
 	}
-	err := include.Write(o.path, text)
+	err := o.memo.write(o.path, text)
 	if err == nil {
 		o.there = text
 	}

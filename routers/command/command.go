@@ -22,7 +22,8 @@ import (
 const (
 	// defaultOutput is kept of each stream unless the Spec says otherwise.
 	defaultOutput = 64 << 10
-	// pipeDelay is how long a process that left the group may hold our ends of its pipes.
+	// pipeDelay is how long those whom a program left running may go on holding its output, such as the tee of a
+	// script whose output goes through one.
 	pipeDelay = 100 * time.Millisecond
 	// defaultPath serves when the agent itself was started without a PATH.
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -37,27 +38,34 @@ type Spec struct {
 	MaxOutput int      // bytes kept of each stream; 0: 64 KiB
 	Tail      bool     // keep the last MaxOutput bytes, not the first
 	Group     uint32   // the group id that it runs with, and no other group; 0: those of this process. It needs root
+	// ByStatus is for a caller who goes by the exit status, and shows the output to people: then it is no error
+	// that the output may not be whole.
+	ByStatus bool
 }
 
 // An Output is what a program left.
 type Output struct {
 	Stdout, Stderr []byte
 	Truncated      bool           // more was written to a stream than was kept
-	Unfinished     bool           // a stream was left before its end was read, and what is kept may lack words, on a busy machine even all
+	Unfinished     bool           // others held a stream when the program had ended by itself, and may have had more to write
 	Code           int            // the exit status; -1: it was killed or never ran
 	Signal         syscall.Signal // what killed it; 0: nothing did
 }
 
+// ErrUnfinished says that a program has ended, but not its output: what it has written by its end is there,
+// and what those whom it left running were to write is not.
+var ErrUnfinished = errors.New("it ended, but left something running that holds its output, which may not be whole: send the output of that elsewhere")
+
 // Run runs the program to its end, in the namespaces of the calling thread. When ctx ends the whole
-// process group is killed (SIGKILL), and when the program exits so are the children it left behind;
-// a child that made itself a group of its own escapes, but does not delay the return. The program is
-// killed also when the agent dies. Output beyond the cap is read and dropped, so that it never blocks
-// the program.
+// process group is killed (SIGKILL). When the program exits, the children that it left behind have a moment
+// to close its output, and are killed; a child that made itself a group of its own escapes that, but does
+// not delay the return any longer. The program is killed also when the agent dies. Output beyond the cap is
+// read and dropped, so that it never blocks the program.
 //
-// The error says that the program could not be started (it wraps the cause), or that ctx ended it
-// (it wraps ctx.Err()); a non-zero exit status is no error. Run returns only once the program is
-// gone: one that cannot be killed (it changed its user, or sleeps in the kernel) holds it up, and it
-// is for the caller not to wait then. Safe for concurrent use.
+// The error says that the program could not be started (it wraps the cause), that ctx ended it or its output
+// (it wraps ctx.Err()), or is ErrUnfinished; a non-zero exit status is no error. Run returns only once the
+// program is gone: one that cannot be killed (it changed its user, or sleeps in the kernel) holds it up, and
+// it is for the caller not to wait then. Safe for concurrent use.
 func Run(ctx context.Context, s Spec) (Output, error) {
 	if err := ctx.Err(); err != nil {
 		return Output{Code: -1}, fmt.Errorf("%s: %w", s.Path, err)
@@ -67,33 +75,72 @@ func Run(ctx context.Context, s Spec) (Output, error) {
 	defer runtime.UnlockOSThread()
 	limit := cmp.Or(s.MaxOutput, defaultOutput)
 	stdout, stderr := &capped{max: limit, tail: s.Tail}, &capped{max: limit, tail: s.Tail}
-	c := build(s)
-	c.Stdout, c.Stderr = stdout, stderr
-	if err := c.Start(); err != nil {
+	c, streams, err := launch(s, stdout, stderr)
+	if err != nil {
 		return Output{Code: -1}, startError(s.Path, err)
 	}
-	cut, err := wait(ctx, c)
+	cut, whole, err := wait(ctx, c, streams)
 	out := Output{
 		Stdout: stdout.bytes(), Stderr: stderr.bytes(),
-		Truncated: stdout.cut || stderr.cut, Unfinished: errors.Is(err, exec.ErrWaitDelay),
+		Truncated: stdout.cut || stderr.cut, Unfinished: !whole && !cut,
 		Code:   c.ProcessState.ExitCode(),
 		Signal: signal(c.ProcessState),
 	}
-	if cut {
-		return out, fmt.Errorf("%s: %w", s.Path, ctx.Err())
+	missing := !whole && !s.ByStatus
+	switch exit := (*exec.ExitError)(nil); {
+	case cut, missing && ctx.Err() != nil:
+		err = ctx.Err()
+	case err != nil && !errors.As(err, &exit):
+	case missing:
+		err = ErrUnfinished
+	default:
+		return out, nil
 	}
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
-		return out, fmt.Errorf("%s: %w", s.Path, err)
-	}
-	return out, nil
+	return out, fmt.Errorf("%s: %w", s.Path, err)
 }
 
-// wait reaps a program that was started. Cut says that the end of ctx ended it: one that had ended by itself
-// before the kill met it has an exit status to tell, however late this process is to hear of it.
-func wait(ctx context.Context, c *exec.Cmd) (cut bool, err error) {
-	late := waitGroup(ctx, c.Process.Pid)
+// launch starts the program, and gives a stream for each of what is to be kept, stdout first.
+func launch(s Spec, kept ...*capped) (c *exec.Cmd, streams []*pipe, err error) {
+	defer func() {
+		if err != nil {
+			for _, p := range streams {
+				p.drop()
+			}
+		}
+	}()
+	c = build(s)
+	in, err := input(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	if in != nil {
+		defer in.Close()
+		c.Stdin = in
+	}
+	for _, k := range kept {
+		p, err := newPipe(k)
+		if err != nil {
+			return nil, streams, err
+		}
+		streams = append(streams, p)
+	}
+	c.Stdout, c.Stderr = streams[0].to, streams[1].to
+	if err := c.Start(); err != nil {
+		return nil, streams, err
+	}
+	for _, p := range streams {
+		p.start()
+	}
+	return c, streams, nil
+}
+
+// wait reaps a program that was started, and takes the rest of its output; whole says that all of it had ended by
+// itself. Cut says that the end of ctx ended the program: one that had ended by itself before the kill met it has an
+// exit status to tell, however late this process is to hear of it.
+func wait(ctx context.Context, c *exec.Cmd, streams []*pipe) (cut, whole bool, err error) {
+	late, whole := waitGroup(ctx, c.Process.Pid, streams)
 	err = c.Wait()
-	return late && (c.ProcessState == nil || signal(c.ProcessState) == syscall.SIGKILL), err
+	return late && (c.ProcessState == nil || signal(c.ProcessState) == syscall.SIGKILL), whole, err
 }
 
 // signal is what killed a process; 0: nothing did, or somebody else reaped it (nil), and Wait says so.
@@ -128,10 +175,6 @@ func build(s Spec) *exec.Cmd {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if s.Group != 0 && int(s.Group) != os.Getegid() {
 		c.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(os.Geteuid()), Gid: s.Group, Groups: []uint32{s.Group}}
-	}
-	c.WaitDelay = pipeDelay
-	if s.Stdin != "" {
-		c.Stdin = strings.NewReader(s.Stdin)
 	}
 	return c
 }
@@ -189,10 +232,10 @@ func interpreter(path string) string {
 	return words[0]
 }
 
-// waitGroup waits for the leader of a process group and leaves nobody alive in it. It reports
-// whether ctx ended by then. The dead leader is not reaped here: as long as it is not, its number
-// cannot pass to another group, so the kill meets nobody else.
-func waitGroup(ctx context.Context, pid int) (late bool) {
+// waitGroup waits for the leader of a process group and the end of its output, and leaves nobody alive in the
+// group. It reports whether ctx ended by then, and whether the output is whole. The dead leader is not reaped
+// here: as long as it is not, its number cannot pass to another group, so the kill meets nobody else.
+func waitGroup(ctx context.Context, pid int, streams []*pipe) (late, whole bool) {
 	killed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(killed)
@@ -200,10 +243,11 @@ func waitGroup(ctx context.Context, pid int) (late bool) {
 	})
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
+	whole = settle(ctx, streams)
 	if !stop() {
 		<-killed
-		return true
+		return true, whole
 	}
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
-	return false
+	return false, whole
 }

@@ -141,12 +141,19 @@ func TestRunOutputIsCapped(t *testing.T) {
 	}
 }
 
+// byStatus is sh for whoever goes by the exit status.
+func byStatus(script string, args ...string) Spec {
+	s := sh(script, args...)
+	s.ByStatus = true
+	return s
+}
+
 // A child left in the background holds the pipes: neither does it delay the return, nor does it live.
 func TestRunKillsLeftChildren(t *testing.T) {
 	start := time.Now()
-	out, err := Run(t.Context(), sh("sleep 300 & echo $!"))
-	if err != nil || out.Code != 0 {
-		t.Fatalf("%v, code %d", err, out.Code)
+	out, err := Run(t.Context(), byStatus("sleep 300 & echo $!"))
+	if err != nil || out.Code != 0 || !out.Unfinished {
+		t.Fatalf("%v, %+v", err, out)
 	}
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("took %s", took)
@@ -158,10 +165,10 @@ func TestRunKillsLeftChildren(t *testing.T) {
 func TestRunDoesNotWaitForEscaped(t *testing.T) {
 	start := time.Now()
 	mark := filepath.Join(t.TempDir(), "escaped")
-	out, err := Run(t.Context(), sh(
+	out, err := Run(t.Context(), byStatus(
 		`setsid sh -c 'touch "$0"; exec sleep 300' "$1" & echo $!; while [ ! -e "$1" ]; do :; done`, mark))
-	if err != nil || out.Code != 0 {
-		t.Fatalf("%v, code %d", err, out.Code)
+	if err != nil || out.Code != 0 || !out.Unfinished {
+		t.Fatalf("%v, %+v", err, out)
 	}
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("took %s", took)
@@ -201,8 +208,8 @@ func TestRunKilledByContext(t *testing.T) {
 // A program that has ended by itself has its own end, also when the end of its time is what is heard of first.
 func TestEndedBeforeTheKill(t *testing.T) {
 	for script, cut := range map[string]bool{"exit 0": false, "exit 7": false, "kill -SEGV $$": false, "echo x; exec sleep 300": true} {
-		c := build(sh(script))
-		if err := c.Start(); err != nil {
+		c, streams, err := launch(sh(script), &capped{max: 100}, &capped{max: 100})
+		if err != nil {
 			t.Fatal(err)
 		}
 		if !cut {
@@ -213,7 +220,7 @@ func TestEndedBeforeTheKill(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if got, err := wait(ctx, c); got != cut || (err == nil) != (script == "exit 0") {
+		if got, _, err := wait(ctx, c, streams); got != cut || (err == nil) != (script == "exit 0") {
 			t.Errorf("%s: %v, cut %v", script, err, got)
 		}
 	}
@@ -238,7 +245,7 @@ func TestRunMany(t *testing.T) {
 	const n = 40
 	for i := range n {
 		go func() {
-			out, err := Run(t.Context(), sh("sleep 300 & exit "+strconv.Itoa(i)))
+			out, err := Run(t.Context(), byStatus("sleep 300 & exit "+strconv.Itoa(i)))
 			if err == nil && out.Code != i {
 				err = errors.New("code " + strconv.Itoa(out.Code) + ", want " + strconv.Itoa(i))
 			}

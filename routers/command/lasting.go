@@ -25,18 +25,17 @@ type Lasting struct {
 
 // StartLasting starts a program in a session of its own, which lives on when this process dies or its terminal
 // goes away. What it writes to both of its outputs goes to the file output, of which every end may be closed at
-// any time: it is not to be killed by a pipe that nobody reads. It reads Stdin from memory. The error says that it
+// any time: it is not to be killed by a pipe that nobody reads. The error says that it
 // could not be started. Whoever starts it waits for Done.
 func StartLasting(s Spec, output *os.File) (*Lasting, error) {
 	c := build(s)
 	c.SysProcAttr.Setpgid, c.SysProcAttr.Pdeathsig, c.SysProcAttr.Setsid = false, 0, true
-	c.WaitDelay = 0
-	c.Stdin, c.Stdout, c.Stderr = nil, output, output
-	if s.Stdin != "" {
-		in, err := inMemory(s.Stdin)
-		if err != nil {
-			return nil, fmt.Errorf("cannot start %s: %w", s.Path, err)
-		}
+	c.Stdout, c.Stderr = output, output
+	in, err := input(s)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start %s: %w", s.Path, err)
+	}
+	if in != nil {
 		defer in.Close()
 		c.Stdin = in
 	}
@@ -48,14 +47,17 @@ func StartLasting(s Spec, output *os.File) (*Lasting, error) {
 	return l, nil
 }
 
-// inMemory gives a file that holds a text and nothing else.
-func inMemory(text string) (*os.File, error) {
+// input gives a file in memory that holds what the program is to read; nil: nothing.
+func input(s Spec) (*os.File, error) {
+	if s.Stdin == "" {
+		return nil, nil
+	}
 	fd, err := unix.MemfdCreate("stdin", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, err
 	}
 	f := os.NewFile(uintptr(fd), "stdin")
-	if _, err = f.WriteString(text); err == nil {
+	if _, err = f.WriteString(s.Stdin); err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}
 	if err != nil {

@@ -85,7 +85,7 @@ func (a address) judge(kernel routers.Observation, s sight, rs []route, zerr err
 	case s.stage == routers.Unknown:
 		o.Stage, o.Detail = a.unread(kernel, s)
 	case s.stage >= routers.Selected && kernel.Stage == routers.Absent:
-		o.Broken, o.Detail = true, join(join(s.detail, "announced although "+kernel.Detail), s.stale)
+		o.Broken, o.Detail = true, join(join(s.detail, "announced although "+kernel.Detail), s.wayOut(selected(rs)))
 	case s.stage >= routers.Selected && kernel.Stage < routers.Selected:
 		o.Broken, o.Detail = true, join(s.detail, "announced although the address cannot be used: "+kernel.Detail)
 	case s.stage >= routers.Selected:

@@ -188,6 +188,9 @@ func (b bgp) judge(e bgpEntry, neighbours bgpSummary) sight {
 	}
 	sent := slices.Sorted(maps.Keys(e.AdvertisedTo))
 	s := sight{stage: routers.Selected, peers: toPeers(sent, neighbours)}
+	if !e.Paths[i].Local {
+		s.stale, s.routed = staleBy("bgpd"), true
+	}
 	if len(sent) < b.minPeers {
 		s.detail = fmt.Sprintf("sent to %d established peers, at least %d wanted", len(sent), b.minPeers)
 		return s

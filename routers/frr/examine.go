@@ -38,8 +38,8 @@ type reading struct {
 }
 
 // Examine says what in FRR would keep the prefixes from being announced or withdrawn, and what would
-// announce them when FRR starts. It only reads, asks each daemon at most three questions, and for BGP one more
-// for each prefix, and returns soon after ctx ends.
+// announce them when FRR starts. It only reads, asks each daemon at most three questions, and zebra and
+// bgpd one more for each prefix, and returns soon after ctx ends.
 func (r *Router) Examine(ctx context.Context, ps []netip.Prefix) []routers.Finding {
 	rd := r.survey(ctx, ps)
 	return append(rd.running(r.options, ps), examineSaved(rd.saved, r.options, ps)...)
@@ -49,6 +49,7 @@ func (r *Router) Examine(ctx context.Context, ps []netip.Prefix) []routers.Findi
 func (rd reading) running(o Options, ps []netip.Prefix) []routers.Finding {
 	found := rd.daemons(o.needs(ps))
 	found = append(found, rd.objects()...)
+	found = append(found, rd.outdone(o, ps)...)
 	if o.Protocol == ProtocolBGP {
 		return append(found, rd.bgp(o, ps)...)
 	}
@@ -112,7 +113,7 @@ func (o Options) questions(daemon string, ps []netip.Prefix) []string {
 	switch daemon {
 	case "zebra":
 		commands = append(commands, "show version", "show zebra")
-		if o.Method == MethodNetwork {
+		if o.Method != MethodAddress {
 			for _, p := range ps {
 				commands = append(commands, showRoute(p))
 			}

@@ -60,11 +60,7 @@ func (rd reading) bgp(o Options, ps []netip.Prefix) []routers.Finding {
 func (rd reading) sources(c bgpConfig, o Options, ps []netip.Prefix) []routers.Finding {
 	f := routers.Finding{Subject: "bgp network import-check"}
 	if o.Method == MethodStatic {
-		f = o.redistributes("bgpd", c.redistribute["ipv4"])
-		if slices.ContainsFunc(ps, isIPv6) && (f.Severity == routers.Fine || !slices.ContainsFunc(ps, isIPv4)) {
-			f = o.redistributes("bgpd", c.redistribute["ipv6"])
-		}
-		return []routers.Finding{f}
+		return o.redistributesEither(c, parseFilters(rd.configs["bgpd"]), ps)
 	}
 	f.Text = "on: a network statement needs a route of the very prefix in the table, such as its address on lo"
 	missing := rd.unrouted(o, ps)

@@ -11,14 +11,14 @@ import (
 
 // An ospfConfig is what concerns the announcing in the running configuration of ospfd or ospf6d.
 type ospfConfig struct {
-	router       bool            // there is an instance
-	area         bool            // the interface is in an area by its own block, or by ospf6d's older statement
-	networks     []netip.Prefix  // network statements (ospfd)
-	redistribute map[string]bool // by source; whether with a route-map
+	router       bool           // there is an instance
+	area         bool           // the interface is in an area by its own block, or by ospf6d's older statement
+	networks     []netip.Prefix // network statements (ospfd)
+	redistribute redistribution
 }
 
 func parseOSPFConfig(text, iface string) ospfConfig {
-	c := ospfConfig{redistribute: map[string]bool{}}
+	c := ospfConfig{redistribute: redistribution{}}
 	blocks(text, ofInterface(iface), func(words []string) {
 		c.area = c.area || len(words) >= 4 && words[2] == "area"
 	})
@@ -29,7 +29,7 @@ func parseOSPFConfig(text, iface string) ospfConfig {
 	}, func(words []string) {
 		switch {
 		case words[0] == "redistribute" && len(words) >= 2:
-			c.redistribute[words[1]] = slices.Contains(words, "route-map")
+			c.redistribute.add(words)
 		case words[0] == "network" && len(words) >= 2:
 			if p, err := netip.ParsePrefix(words[1]); err == nil {
 				c.networks = append(c.networks, p.Masked())
@@ -60,7 +60,7 @@ func (rd reading) ospf(o Options, ps []netip.Prefix) []routers.Finding {
 		case !c.router:
 			found = append(found, routers.Finding{Severity: routers.Failing, Subject: d, Text: "it runs, but ospf is not configured", WayOut: "configure `router " + strings.TrimSuffix(d, "d") + "`"})
 		case o.Method == MethodStatic:
-			found = append(found, o.redistributes(d, c.redistribute))
+			found = append(found, o.redistributes(d, c.redistribute, parseFilters(text), mine))
 		default:
 			found = append(found, c.addresses(d, o.Interface, mine)...)
 			found = append(found, rd.exposed(c, d, o.Interface, mine)...)
@@ -68,25 +68,6 @@ func (rd reading) ospf(o Options, ps []netip.Prefix) []routers.Finding {
 		}
 	}
 	return found
-}
-
-// redistributes says whether a protocol takes up the routes, and minds the tag of degraded ones.
-func (o Options) redistributes(daemon string, from map[string]bool) routers.Finding {
-	source, tag := o.redistributed(), o.Degraded.Tag
-	f := routers.Finding{Subject: daemon, Text: "redistributes " + source + " routes"}
-	byMap, ok := from[source]
-	switch {
-	case !ok:
-		f.Severity, f.Text = routers.Failing, "does not redistribute "+source+" routes, so that none is announced"
-		f.WayOut = "configure `redistribute " + source + "`"
-	case source == SourceKernel && !byMap:
-		f.Severity, f.Text = routers.Notice, "redistributes kernel routes without a route-map, so that whatever anybody puts into the kernel is announced"
-		f.WayOut = "configure `redistribute kernel route-map NAME`, with a prefix-list of what is to be announced"
-	case tag != 0 && !byMap:
-		f.Severity, f.Text = routers.Warning, fmt.Sprintf("redistributes %s routes without a route-map, so that the tag %d of a degraded one makes it no worse", source, tag)
-		f.WayOut = fmt.Sprintf("configure `redistribute %s route-map NAME`, with an entry that has `match tag %d`", source, tag)
-	}
-	return f
 }
 
 // addresses says which prefixes no statement covers.

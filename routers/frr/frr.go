@@ -123,12 +123,9 @@ func (o Options) configurer(daemon string) string {
 // noSocket says that the daemon which would announce p has no socket, and is empty when there is one. A
 // daemon that has died leaves its socket behind, so that this one was never started.
 func (o Options) noSocket(p netip.Prefix) string {
-	daemon := "ospfd"
-	switch {
-	case o.Protocol == ProtocolBGP:
+	daemon := ospfDaemon(p)
+	if o.Protocol == ProtocolBGP {
 		daemon = "bgpd"
-	case isIPv6(p):
-		daemon = "ospf6d"
 	}
 	if _, err := os.Stat(vty.Path(o.SocketDir, daemon)); !errors.Is(err, os.ErrNotExist) {
 		return ""
@@ -151,8 +148,18 @@ type sight struct {
 	stage  routers.Stage // Unknown: the table could not be read
 	peers  []routers.Peer
 	detail string
-	stale  string // announced from an address: the way out when that is gone
+	stale  string // announced from what zebra has: the way out when that is gone
+	routed bool   // announced from a route
 	cost   int    // announced by ospf
+}
+
+// wayOut is what helps when it is not the address or route of ours that is announced, by the protocol of the route
+// that zebra selected, if any: what is made of a route may be made of that one.
+func (s sight) wayOut(winner string) string {
+	if s.routed && winner != "" {
+		return ""
+	}
+	return s.stale
 }
 
 // Router is the driver. It holds its options, and which changes a broken-off Apply kept back since when:

@@ -21,12 +21,11 @@ type network struct {
 
 // A bgpConfig is what concerns the method in bgpd's configuration as it runs.
 type bgpConfig struct {
-	as         string                  // of the default instance; empty: there is none
-	instances  int                     // with those of VRFs and views
-	statements map[netip.Prefix]string // network statements of the default instance, with their options
-	routeMaps  map[string]bool         // that there are
-	// redistribute says by family and source whether that is with a route-map.
-	redistribute  map[string]map[string]bool
+	as            string                    // of the default instance; empty: there is none
+	instances     int                       // with those of VRFs and views
+	statements    map[netip.Prefix]string   // network statements of the default instance, with their options
+	routeMaps     map[string]bool           // that there are
+	redistribute  map[string]redistribution // by family
 	noImportCheck bool
 }
 
@@ -44,7 +43,7 @@ func (n network) config(ctx context.Context) (bgpConfig, error) {
 
 // parseBGPConfig reads a running configuration. A block ends where a line is not indented.
 func parseBGPConfig(text string) bgpConfig {
-	c := bgpConfig{statements: map[netip.Prefix]string{}, routeMaps: map[string]bool{}, redistribute: map[string]map[string]bool{"ipv4": {}, "ipv6": {}}}
+	c := bgpConfig{statements: map[netip.Prefix]string{}, routeMaps: map[string]bool{}, redistribute: map[string]redistribution{"ipv4": {}, "ipv6": {}}}
 	inside, unicast, afi := false, true, "ipv4"
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -69,7 +68,7 @@ func parseBGPConfig(text string) bgpConfig {
 		case words[0] == "no" && strings.Join(words, " ") == "no bgp network import-check":
 			c.noImportCheck = true
 		case words[0] == "redistribute" && len(words) >= 2 && unicast:
-			c.redistribute[afi][words[1]] = slices.Contains(words, "route-map")
+			c.redistribute[afi].add(words)
 		case words[0] == "network" && len(words) >= 2 && unicast:
 			if p, err := netip.ParsePrefix(words[1]); err == nil {
 				c.statements[p.Masked()] = strings.Join(words[2:], " ")

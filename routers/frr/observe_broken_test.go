@@ -32,7 +32,7 @@ func TestObserveBroken(t *testing.T) {
 		"not usable nor said": {Options{}, recording(t, absent...), unusable, p6, false, seen{routers.Configured, "", ""}},
 		"absent":              {Options{}, recording(t, absent...), on(), p4, false, seen{routers.Absent, "", "not on"}},
 		"kernel unreadable":   {Options{}, recording(t, stub...), &kernel{err: routers.ErrUnavailable}, p4, false, seen{routers.Advertised, core, "cannot be read"}},
-		"no static route":     {static, recording(t, "ospfd-external", "zebra-absent", "staticd-empty"), nil, s4, true, seen{routers.Advertised, core, "although our static route is not in zebra's table"}},
+		"no static route":     {static, recording(t, "ospfd-external", "zebra-absent", "staticd-empty"), nil, s4, true, seen{routers.Advertised, core, "although our static route is not in zebra's table; if that lasts"}},
 		"not ours":            {static, recording(t, "ospfd-external", "zebra-static-foreign", "staticd-foreign"), nil, s4, false, seen{routers.Advertised, core, "although our static route"}},
 		"configured":          {static, recording(t, "ospfd-external", "zebra-absent", "staticd-static"), nil, s4, false, seen{routers.Advertised, core, "although our static route"}},
 		"static route":        {static, recording(t, "ospfd-external", "zebra-static", "staticd-static"), nil, s4, false, seen{routers.Advertised, core, "cost 20"}},

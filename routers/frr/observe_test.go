@@ -198,6 +198,10 @@ func TestObserveAddressExternal(t *testing.T) {
 	if want := `external LSA, cost 20; announced although not on interface "lo"`; err != nil || os[0].Detail != want {
 		t.Errorf("%v, %+v, want %s", err, os, want)
 	}
+	r = recording(t, "ospfd-external", "ospf6d-external", "zebra-absent").router(Options{}).with(on())
+	if os, err = r.Observe(t.Context(), []netip.Prefix{s4, s6}); err != nil || !strings.HasSuffix(os[0].Detail, ": restart ospfd") || !strings.HasSuffix(os[1].Detail, ": restart ospf6d") {
+		t.Errorf("made of nothing: %v, %+v", err, os)
+	}
 	r = recording(t, "ospfd-maxage", "ospf6d-absent", "zebra-absent").router(Options{}).with(on())
 	checkObserve(t, r, []netip.Prefix{s6}, []seen{{routers.Absent, "", "not on"}}, nil)
 }

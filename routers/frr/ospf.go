@@ -36,15 +36,20 @@ const (
 	externalLSA = "external LSA"
 )
 
-// stale tells the way out when the entry of an address outlives it: the daemon learns of addresses
-// from zebra, and one that lives on while zebra is restarted never hears of those taken away meanwhile.
-var stale = map[string]string{
-	stubLink:    staleBy("ospfd"),
-	intraPrefix: staleBy("ospf6d"),
-}
-
+// staleBy tells the way out when what is announced outlives the address or route that it is made of. The daemon
+// learns of those from zebra: one that lives on while zebra is restarted never hears of the addresses taken away
+// meanwhile, and of no route any more, as it asks the new zebra for none (8.4.4, 10.3). Nothing that a driver may do
+// helps: 8.4.4's bgpd does not even hear when its redistribute is configured again.
 func staleBy(daemon string) string {
 	return fmt.Sprintf("if that lasts, %s missed the change (was zebra restarted alone?): restart %[1]s", daemon)
+}
+
+// ospfDaemon is who announces a prefix by OSPF.
+func ospfDaemon(p netip.Prefix) string {
+	if isIPv4(p) {
+		return "ospfd"
+	}
+	return "ospf6d"
 }
 
 // An lsdb is what this node originates in one family.
@@ -141,7 +146,7 @@ func (db lsdb) sight(p netip.Prefix) sight {
 		}
 		return s
 	}
-	s := sight{stage: routers.Advertised, peers: db.peers(), detail: fmt.Sprintf("%s, cost %d", e.kind, e.cost), stale: stale[e.kind], cost: e.cost}
+	s := sight{stage: routers.Advertised, peers: db.peers(), detail: fmt.Sprintf("%s, cost %d", e.kind, e.cost), stale: staleBy(ospfDaemon(p)), routed: e.kind == externalLSA, cost: e.cost}
 	told := func(p routers.Peer) bool { return p.Stage == routers.Advertised }
 	switch who := db.late(e.age); {
 	case len(db.neighbors) == 0:

@@ -26,6 +26,13 @@ type filters struct {
 	accessLists map[string][]rule
 	asPaths     map[string][]rule
 	routeMaps   map[string][]clause
+	origin      *origin // of the route, where it is one that zebra hands out; nil: it is a path
+}
+
+// An origin is what a route-map may ask of a route that is redistributed.
+type origin struct {
+	source string // whose it is, such as "static"
+	tag    uint32
 }
 
 // A rule is one line of a list.
@@ -42,9 +49,9 @@ type clause struct {
 	onward  bool // on-match: the entries behind have their say too
 }
 
-// parseFilters reads the running configuration of bgpd (8.4.4, 10.3). It has the entries in their order.
+// parseFilters reads the running configuration of bgpd, ospfd or ospf6d (8.4.4, 10.3). It has the entries in their order.
 func parseFilters(text string) filters {
-	f := filters{map[string][]rule{}, map[string][]rule{}, map[string][]rule{}, map[string][]clause{}}
+	f := filters{prefixLists: map[string][]rule{}, accessLists: map[string][]rule{}, asPaths: map[string][]rule{}, routeMaps: map[string][]clause{}}
 	name := "" // of the route-map that the lines are of
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -256,6 +263,14 @@ func (f filters) condition(words []string, p netip.Prefix) verdict {
 	switch {
 	case words[0] == "as-path" && len(words) == 2:
 		return judge(f.asPaths[name], p)
+	case f.origin != nil && words[0] == "source-protocol":
+		return asVerdict(words[1] == f.origin.source)
+	case f.origin != nil && words[0] == "tag":
+		n, err := strconv.ParseUint(words[1], 10, 32)
+		if err != nil {
+			return untold
+		}
+		return asVerdict(uint32(n) == f.origin.tag)
 	case words[1] != "address" || len(words) == 4 && words[2] != "prefix-list" || len(words) < 3 || len(words) > 4:
 		return untold
 	case words[0] != of:
@@ -264,6 +279,33 @@ func (f filters) condition(words []string, p netip.Prefix) verdict {
 		return judge(f.accessLists[of+" "+name], p)
 	}
 	return judge(f.prefixLists[of+" "+name], p)
+}
+
+func asVerdict(yes bool) verdict {
+	if yes {
+		return permit
+	}
+	return deny
+}
+
+// lacks names a list that a route-map asks of the family of a prefix and that does not exist, so that what it asks is
+// never so; mostly none.
+func (f filters) lacks(routeMap string, p netip.Prefix) string {
+	of := family(p)
+	for _, c := range f.routeMaps[routeMap] {
+		for _, words := range c.matches {
+			if len(words) < 3 || words[0] != of || words[1] != "address" {
+				continue
+			}
+			switch name := words[len(words)-1]; {
+			case len(words) == 4 && f.prefixLists[of+" "+name] == nil:
+				return "prefix-list " + name
+			case len(words) == 3 && f.accessLists[of+" "+name] == nil:
+				return "access-list " + name
+			}
+		}
+	}
+	return ""
 }
 
 // outbound is what the filters before a neighbour do to a prefix, in bgpd's order, and the words for that: of

@@ -50,6 +50,8 @@ type Origin struct {
 	Metrics  []uint32 // of each of them
 	Others   bool     // there is a route of that protocol which is no blackhole
 	Winner   string   // the protocol of the route that zebra selected, or empty
+
+	wayOut string // of its sight
 }
 
 // Read asks zebra, and OSPF's or BGP's daemon, side by side. It gives one Origin for each prefix, in order, also
@@ -70,6 +72,7 @@ func (s *Source) Read(ctx context.Context, ps []netip.Prefix) ([]Origin, error) 
 		seen := sights[p]
 		os[i] = Origin{Prefix: p, Stage: seen.stage, Peers: seen.peers, Detail: seen.detail, Unread: zerr}
 		os[i].take(table[p], s.router.options.redistributed())
+		os[i].wayOut = seen.wayOut(os[i].Winner)
 	}
 	return os, routers.Join(err, zerr)
 }
@@ -116,6 +119,15 @@ func (o Origin) Why() string {
 		return fmt.Sprintf("the route is not selected: the %s route for it wins", o.Winner)
 	}
 	return "the route is not selected"
+}
+
+// Orphan tells the way out when a prefix is announced although zebra has no route for it; it is empty for any
+// other.
+func (o Origin) Orphan() string {
+	if o.Stage < routers.Selected || o.Unread != nil || o.There {
+		return ""
+	}
+	return o.wayOut
 }
 
 // A Static is a static blackhole route.

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+
+	"vouch/routers"
 )
 
 func TestOriginTakes(t *testing.T) {
@@ -42,6 +44,42 @@ func TestOriginSaysWhy(t *testing.T) {
 	} {
 		if got := o.Why(); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestOriginIsOrphan(t *testing.T) {
+	for _, c := range []struct {
+		origin Origin
+		want   bool
+	}{
+		{Origin{Stage: routers.Advertised}, true},
+		{Origin{Stage: routers.Selected}, true},
+		{Origin{Stage: routers.Configured}, false},
+		{Origin{Stage: routers.Advertised, There: true}, false},
+		{Origin{Stage: routers.Advertised, Unread: errors.New("no")}, false},
+	} {
+		c.origin.wayOut = "restart it"
+		if got := c.origin.Orphan(); (got != "") != c.want {
+			t.Errorf("%+v: %q", c.origin, got)
+		}
+	}
+}
+
+// What is made of a route may be made of the one that is there; the entry of an address is not.
+func TestWayOut(t *testing.T) {
+	for _, c := range []struct {
+		sight  sight
+		winner string
+		want   string
+	}{
+		{sight{stale: "restart it", routed: true}, "", "restart it"},
+		{sight{stale: "restart it", routed: true}, "kernel", ""},
+		{sight{stale: "restart it"}, "kernel", "restart it"},
+		{sight{}, "", ""},
+	} {
+		if got := c.sight.wayOut(c.winner); got != c.want {
+			t.Errorf("%+v, %q: %q", c.sight, c.winner, got)
 		}
 	}
 }

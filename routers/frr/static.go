@@ -154,6 +154,9 @@ func judgeStatic(p netip.Prefix, s sight, r routing, known bool, unread error) r
 	case s.stage >= routers.Selected && !r.ours:
 		o.Broken = !r.stated && !r.foreign
 		o.Detail = join(o.Detail, "although our static route is not in zebra's table")
+		if o.Broken {
+			o.Detail = join(o.Detail, s.wayOut(r.winner))
+		}
 	case s.stage == routers.Advertised:
 	case r.selected:
 		o.Stage = routers.Selected

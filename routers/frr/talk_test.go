@@ -97,6 +97,8 @@ echo "vm# configure terminal"; echo "vm(config)# network 10.0.0.2/32"`)
 	}{
 		"missing":  {Options{Vtysh: "/nowhere/vtysh"}, s, os.ErrNotExist, "/nowhere/vtysh: no such program: install FRR"},
 		"hangs":    {Options{Vtysh: script(t, "sleep 60"), Timeout: 50 * time.Millisecond}, s, context.DeadlineExceeded, "vtysh -d bgpd does not answer within 80ms (hung?)"},
+		"cut off":  {Options{Vtysh: script(t, `echo "vm# network 10.0.0.1/32"; kill -KILL $$`)}, s, routers.ErrUnavailable, "vtysh -d bgpd: killed by SIGKILL"},
+		"left":     {Options{Vtysh: script(t, `echo "vm# configure terminal"; echo "vm# network 10.0.0.1/32"; echo "vm# network 10.0.0.2/32"; sleep 60 &`)}, s, command.ErrUnfinished, "vtysh: it ended, but left"},
 		"too long": {Options{Vtysh: script(t, "head -c 17000000 /dev/zero"), Timeout: 10 * time.Second}, s, routers.ErrUnavailable, "longer than 16 MiB"},
 	} {
 		_, err := byCommand(c.o.withDefaults())(t.Context(), c.s)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"vouch/routers"
 	"vouch/routers/command"
 	"vouch/routers/frr/vty"
@@ -63,6 +65,8 @@ func runVtysh(ctx context.Context, o Options, s session) ([]vty.Reply, error) {
 		return nil, routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s: no such program: install FRR, or name its vtysh", o.Vtysh)
 	case err != nil:
 		return nil, routers.Errorf(routers.ErrUnavailable, "%w", err)
+	case out.Signal != 0:
+		return nil, routers.Errorf(routers.ErrUnavailable, "%s: killed by %s", name(s), unix.SignalName(out.Signal))
 	case out.Truncated:
 		return nil, routers.Errorf(routers.ErrUnavailable, "%s: a reply longer than %d MiB", name(s), vty.MaxReply>>20)
 	}

@@ -257,6 +257,15 @@ func TestDoIsInsideAndComesBack(t *testing.T) {
 	if there == home {
 		t.Fatal("fn ran outside")
 	}
+	went, ended := false, make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = nd.Do(func() error { runtime.Goexit(); return nil }) // as t.Fatal does
+		went = true
+	}()
+	if <-ended; went {
+		t.Error("the test went on")
+	}
 	if now := ns(); now != home {
 		t.Fatalf("the caller is in %s, was in %s", now, home)
 	}

@@ -85,10 +85,11 @@ func (nd *Node) Address(ctx context.Context, action, prefix, iface string) error
 
 // Do runs fn on a thread inside the node's namespace, and returns what fn returns. Sockets opened
 // there belong to the namespace for their whole life, also when used elsewhere; goroutines that fn
-// starts do not run inside.
+// starts do not run inside. When fn ends its goroutine, as by t.Fatal, Do ends that of its caller.
 func (nd *Node) Do(fn func() error) error {
 	done := make(chan error, 1)
 	go func() {
+		defer close(done)
 		runtime.LockOSThread()
 		back, err := inside("/run/netns/"+nd.Namespace(), fn)
 		if back { // otherwise the thread ends with the goroutine: it is of no use to others
@@ -96,7 +97,11 @@ func (nd *Node) Do(fn func() error) error {
 		}
 		done <- err
 	}()
-	return <-done
+	err, returned := <-done
+	if !returned {
+		runtime.Goexit()
+	}
+	return err
 }
 
 // inside runs fn in the namespace at path and says whether the thread came back from there.

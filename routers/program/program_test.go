@@ -227,6 +227,30 @@ func TestWithoutRead(t *testing.T) {
 	ran("down", "/bin/sh can be run")
 }
 
+// What a command leaves running may have more to say: a reading is not known then, and a change goes by its exit
+// status.
+func TestLeftRunning(t *testing.T) {
+	left := func(script string) []string { return sh("/", "sleep 100 & "+script) }
+	r := New(Options{Up: left("exit 0"), Down: left("echo no; exit 3")})
+	if err := apply(t, r, routers.Announced, v4); err != nil {
+		t.Errorf("up: %v", err)
+	}
+	if err := apply(t, r, routers.Withdrawn, v4); err == nil || !strings.Contains(err.Error(), "exit status 3: no") {
+		t.Errorf("down: %v", err)
+	}
+	for _, script := range []string{"exit 0", "exit 1", "echo absent", "echo advertised"} {
+		r.options.Read = left(script)
+		os, err := r.Observe(t.Context(), []netip.Prefix{v4})
+		if os[0].Stage != routers.Unknown || !strings.Contains(os[0].Detail, "left something running that holds its output") || !errors.Is(err, routers.ErrUnavailable) {
+			t.Errorf("%s: %+v, %v", script, os, err)
+		}
+	}
+	r.options.Read = sh("/", "sleep 100 >/dev/null 2>&1 & exit 1")
+	if o := observe(t, r, v4)[0]; o.Stage != routers.Absent {
+		t.Errorf("with its output elsewhere: %+v", o)
+	}
+}
+
 // With a read command a failure is told, and decides nothing.
 func TestFailureIsOnlyDiagnosis(t *testing.T) {
 	dir := t.TempDir()

@@ -78,7 +78,7 @@ func (r *Router) run(ctx context.Context, j job) end {
 	defer cancel()
 	began, done := time.Now(), make(chan end, 1)
 	go func() {
-		out, err := command.Run(ctx, command.Spec{Path: j.argv[0], Args: j.argv[1:], MaxOutput: maxOutput, Env: []string{
+		out, err := command.Run(ctx, command.Spec{Path: j.argv[0], Args: j.argv[1:], MaxOutput: maxOutput, ByStatus: j.action != actionRead, Env: []string{
 			"ANYCAST_PREFIX=" + j.prefix.String(), "ANYCAST_ACTION=" + j.action, "ANYCAST_SERVICE=" + service}})
 		r.ended(j)
 		done <- end{j, out, classed(err, began)}

@@ -81,21 +81,21 @@ func (f frrNode) vyos(common routertest.Subject, name string, o vyos.Options) *r
 
 func (f frrNode) vyosKernel(t *testing.T, common routertest.Subject, name string) *routertest.Subject {
 	s := f.vyos(common, name, vyos.Options{Root: t.TempDir()}) // VyOS itself has no part in it
-	s.Undo, s.Redo = kernelRoutes(s.Node, "del", "20", vyos.Protocol), kernelRoutes(s.Node, "add", "20", vyos.Protocol)
+	s.Undo, s.Redo = kernelRoutes(s.Node, "del", vyos.Protocol), kernelRoutes(s.Node, "add", vyos.Protocol)
 	in := []netip.Prefix{s.Two[0]}
 	s.Refuse = func(ctx context.Context) (routertest.Refusal, error) {
 		return routertest.Refusal{Change: routers.Change{Prefix: in[0], Want: routers.Announced}, Anyway: true, Restore: func(ctx context.Context) error {
-			return kernelRoutes(s.Node, "del", "20", 77)(ctx, in)
-		}}, kernelRoutes(s.Node, "add", "20", 77)(ctx, in)
+			return kernelRoutes(s.Node, "del", 77)(ctx, in)
+		}}, kernelRoutes(s.Node, "add", 77)(ctx, in)
 	}
 	return s
 }
 
-// kernelRoutes has somebody change blackhole routes in a node's kernel.
-func kernelRoutes(nd *lab.Node, action, metric string, protocol int) func(ctx context.Context, ps []netip.Prefix) error {
+// kernelRoutes has somebody change blackhole routes in a node's kernel, of the metric that the driver makes them with.
+func kernelRoutes(nd *lab.Node, action string, protocol int) func(ctx context.Context, ps []netip.Prefix) error {
 	return func(ctx context.Context, ps []netip.Prefix) error {
 		return each(ps, func(p netip.Prefix) error {
-			_, err := nd.Run(ctx, "ip", "route", action, "blackhole", p.String(), "metric", metric, "proto", fmt.Sprint(protocol))
+			_, err := nd.Run(ctx, "ip", "route", action, "blackhole", p.String(), "metric", "10", "proto", fmt.Sprint(protocol))
 			return err
 		})
 	}

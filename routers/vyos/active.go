@@ -14,9 +14,8 @@ import (
 // A node is what VyOS's running configuration has of one static route.
 type node struct {
 	there     bool
-	read      bool // what is below was read
 	blackhole bool
-	tag       uint32
+	tag       uint32 // this and distance are read of those alone that were to be looked into
 	distance  int
 	others    []string // children that are not ours: next-hop, description …
 }
@@ -39,8 +38,8 @@ func routeNode(p netip.Prefix) string {
 	return "route6"
 }
 
-// readActive lists the families that there are prefixes of, and looks into the nodes of those prefixes that deep
-// says yes to. It needs no session, no lock and no rights.
+// readActive lists the families that there are prefixes of, and the nodes of the prefixes, and looks into the
+// blackholes of those that deep says yes to. It needs no session, no lock and no rights.
 func (s system) readActive(ctx context.Context, ps []netip.Prefix, deep func(netip.Prefix) bool) (active, error) {
 	a := active{nodes: map[netip.Prefix]node{}, routes: map[string][]string{}}
 	for _, family := range []string{"route", "route6"} {
@@ -58,20 +57,17 @@ func (s system) readActive(ctx context.Context, ps []netip.Prefix, deep func(net
 			a.nodes[p] = node{}
 			continue
 		}
-		n := node{there: true}
-		if deep(p) {
-			var err error
-			if n, err = s.readNode(ctx, p); err != nil {
-				return active{}, err
-			}
+		n, err := s.readNode(ctx, p, deep(p))
+		if err != nil {
+			return active{}, err
 		}
 		a.nodes[p] = n
 	}
 	return a, nil
 }
 
-func (s system) readNode(ctx context.Context, p netip.Prefix) (node, error) {
-	n := node{there: true, read: true}
+func (s system) readNode(ctx context.Context, p netip.Prefix, deep bool) (node, error) {
+	n := node{there: true}
 	at := []string{"protocols", "static", routeNode(p), p.String()}
 	names, err := s.children(ctx, at...)
 	if err != nil {
@@ -84,7 +80,7 @@ func (s system) readNode(ctx context.Context, p netip.Prefix) (node, error) {
 			n.others = append(n.others, name)
 		}
 	}
-	if !n.blackhole {
+	if !n.blackhole || !deep {
 		return n, nil
 	}
 	at = append(at, "blackhole")

@@ -1,6 +1,8 @@
 package vyos
 
 import (
+	"context"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -11,14 +13,17 @@ import (
 type scope map[string]bool
 
 // makeScope gives all lines that the ops can come to. VyOS prints a set by its last node, and a delete by the
-// highest node that goes with it: that of all routes when they are all ours, and so on upwards. Above gives the
-// children of protocols static, and of protocols; empty where they are not known.
+// highest node that goes with it: that of all routes when they are all ours, and so on upwards. Static and protocols
+// are the children of these nodes; empty where they are not known.
 func makeScope(ops []op, routes map[string][]string, static, protocols []string) scope {
 	s := scope{}
 	gone := map[string][]string{}
 	for _, o := range ops {
-		s[o.line()] = true
-		if o.remove && len(o.path) == 4 {
+		line := o.line()
+		if !slices.ContainsFunc(ops, func(other op) bool { return strings.HasPrefix(other.line(), line+" ") }) {
+			s[line] = true
+		}
+		if o.whole() {
 			gone[o.path[2]] = append(gone[o.path[2]], o.path[3])
 		}
 	}
@@ -37,6 +42,49 @@ func makeScope(ops []op, routes map[string][]string, static, protocols []string)
 		s["delete protocols"] = true
 	}
 	return s
+}
+
+// allowed reads what the ops may show as, by what the running configuration has now: others may have committed since
+// they were decided on, and a node that is deleted whole hides from the session what has come into it.
+func (t *transaction) allowed(ctx context.Context) (scope, error) {
+	var gone []netip.Prefix
+	for _, o := range t.ops {
+		if o.whole() {
+			gone = append(gone, o.prefix)
+		}
+	}
+	a, err := t.system.readActive(ctx, gone, func(netip.Prefix) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range gone {
+		if others := a.nodes[p].others; len(others) > 0 {
+			return nil, routers.Errorf(routers.ErrBusy, "nothing was committed, as `protocols static %s %s` has got children meanwhile that are not ours and would go with it: %s",
+				routeNode(p), p, strings.Join(others, ", "))
+		}
+	}
+	first := makeScope(t.ops, a.routes, nil, nil)
+	if !first["delete protocols static route"] && !first["delete protocols static route6"] {
+		return first, nil
+	}
+	static, err := t.system.children(ctx, "protocols", "static")
+	if err != nil {
+		return nil, err
+	}
+	protocols, err := t.system.children(ctx, "protocols")
+	if err != nil {
+		return nil, err
+	}
+	return makeScope(t.ops, a.routes, static, protocols), nil
+}
+
+// check wants a difference to be that of the ops.
+func (t *transaction) check(ctx context.Context, diff string) error {
+	s, err := t.allowed(ctx)
+	if err != nil {
+		return err
+	}
+	return s.check(diff)
 }
 
 // has tells whether a line is of the ops. A leaf that is deleted may be named with its value.

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -23,6 +22,7 @@ func (r *Router) Examine(ctx context.Context, ps []netip.Prefix) []routers.Findi
 		found = append(found, r.examineCommits()...)
 		found = append(found, r.examineNodes(ctx, ps)...)
 	}
+	found = append(found, r.system.examineLife(r.system.unit(ctx), r.options.Method)...)
 	found = append(found, r.system.examineSaved(ps)...)
 	for _, f := range r.source.Examine(ctx, ps) {
 		found = append(found, inVyOS(f, r.options))
@@ -45,13 +45,10 @@ func examineRelease(version string) routers.Finding {
 func (r *Router) examineCommits() []routers.Finding {
 	s := r.system
 	var found []routers.Finding
-	if _, err := s.ready(); err != nil {
+	if _, err := s.readyForAgent(); err != nil {
 		found = append(found, routers.Finding{Severity: routers.Failing, Subject: "commit", Text: err.Error()})
 	} else {
 		found = append(found, routers.Finding{Subject: "commit", Text: "the boot is done, " + s.path("dev/fuse") + " is there, and group " + groupName + " too"})
-	}
-	if status, err := os.ReadFile(s.path(bootMarker)); err == nil && strings.TrimSpace(string(status)) != "0" {
-		found = append(found, routers.Finding{Severity: routers.Warning, Subject: s.path(bootMarker), Text: "VyOS booted with errors in its configuration, so that a part of it is not in use", WayOut: "see `show log`, correct it, and commit"})
 	}
 	if why := s.unsettled(); why != "" {
 		found = append(found, routers.Finding{Severity: routers.Warning, Subject: "commit-confirm", Text: why + "; until then nothing new is announced", WayOut: "run `confirm` in configuration mode"})
@@ -63,20 +60,21 @@ func (r *Router) examineCommits() []routers.Finding {
 		found = append(found, routers.Finding{Severity: routers.Warning, Subject: "save", Text: "the whole configuration is saved after each commit: what others have not saved goes along, and at a boot the prefixes are announced whether their service answers or not", WayOut: "leave save out of [router]"})
 	}
 	found = append(found, s.examineSessions()...)
-	found = append(found, s.examineOwner()...)
-	return append(found, s.examineProcess()...)
+	return append(found, s.examineOwner()...)
+}
+
+// readyForAgent is ready as the agent finds it, whose rights its process and its unit tell; without an agent it is this
+// process that is to be ready.
+func (s system) readyForAgent() (group uint32, err error) {
+	if s.agent() == 0 {
+		return s.ready()
+	}
+	return s.view().whole()
 }
 
 // examineSessions finds sessions of which nobody is left.
 func (s system) examineSessions() []routers.Finding {
-	dirs, _ := filepath.Glob(s.path(sessionsDir, sessionDirs[0]+"*"))
-	var dead []string
-	for _, dir := range dirs {
-		id := strings.TrimPrefix(filepath.Base(dir), sessionDirs[0])
-		if pid, err := strconv.Atoi(id); err == nil && syscall.Kill(pid, 0) == syscall.ESRCH {
-			dead = append(dead, id)
-		}
-	}
+	dead := s.dead()
 	if len(dead) == 0 {
 		return nil
 	}
@@ -172,10 +170,27 @@ func savedBlackholes(text string) []netip.Prefix {
 	return found
 }
 
+// enabled is FRR's hint at a file that no VyOS has for its operators.
+var enabled = regexp.MustCompile(`is \w+ enabled in /etc/frr/daemons, and started\?`)
+
+// startedByVyOS is a text about FRR without that hint.
+func startedByVyOS(text string) string {
+	return enabled.ReplaceAllLiteralString(text, "VyOS starts it with the rest of FRR: see journalctl -u frr")
+}
+
+// inVyOSWords is an error about FRR without it.
+type inVyOSWords struct{ error }
+
+func (e inVyOSWords) Error() string { return startedByVyOS(e.error.Error()) }
+func (e inVyOSWords) Unwrap() error { return e.error }
+
 // inVyOS tells in VyOS's words how what FRR lacks is configured.
 func inVyOS(f routers.Finding, o Options) routers.Finding {
 	// VyOS writes frr.conf, and has no word for this line.
 	f.WayOut = strings.Replace(f.WayOut, "put `no zebra nexthop kernel enable` into frr.conf and restart FRR; ", "", 1)
+	// An address that comes and goes is VyOS's to configure; the other ways are in contrib/vyos.
+	f.WayOut = strings.Replace(f.WayOut, "; or use method address", " (see contrib/vyos/README.md)", 1)
+	f.Text = startedByVyOS(f.Text)
 	if !strings.Contains(f.WayOut, "redistribute ") {
 		return f
 	}

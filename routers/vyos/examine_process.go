@@ -1,6 +1,7 @@
 package vyos
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,108 +14,142 @@ import (
 	"vouch/routers"
 )
 
-// unitName is the unit that the agent runs in.
-const unitName = "vouch.service"
+// examineLife looks at the agent's process, at its unit, and at what starts that.
+func (s system) examineLife(u unit, method string) []routers.Finding {
+	group, _ := s.group()
+	found := s.examineProcess(group, method)
+	for _, f := range u.examine(group, method) {
+		if !slices.ContainsFunc(found, func(told routers.Finding) bool { return told.WayOut == f.WayOut }) {
+			found = append(found, f)
+		}
+	}
+	return append(found, s.examineBoot(u, method)...)
+}
 
-// examineProcess looks at what systemd took from the agent, or from this process where there is none.
-func (s system) examineProcess() []routers.Finding {
+// examineProcess looks at what systemd gave to the agent and took from it, or from this process where there is none.
+func (s system) examineProcess(group uint32, method string) []routers.Finding {
 	pid, subject := "self", "this process"
-	if agent := s.agent(); agent != 0 {
+	agent := s.agent()
+	if agent != 0 {
 		pid, subject = strconv.Itoa(agent), unitName
 	}
-	status, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
+	text, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
 	if err != nil {
 		return nil
 	}
+	p := parseStatus(string(text))
+	if method != MethodStatic {
+		if agent != 0 && p.effective&(1<<unix.CAP_NET_ADMIN) == 0 {
+			return []routers.Finding{noRoutes(subject)}
+		}
+		return nil
+	}
 	mounts, _ := os.ReadFile(filepath.Join("/proc", pid, "mountinfo"))
-	return append(hardened(subject, string(status), string(mounts)), s.examineUnit()...)
+	found := hardened(subject, p, string(mounts))
+	if agent == 0 {
+		return found
+	}
+	if uid, gid := p.uid, p.gid; uid != 0 && gid != group {
+		found = append(found, routers.Finding{Severity: routers.Failing, Subject: subject, Text: mayConfigure(int(uid), int(gid), group).Error()})
+	} else if uid != 0 || gid != group || p.umask != 0o002 {
+		found = append(found, runsAs(subject, uid == 0, fmt.Sprintf("as user %d, with group %d and umask %04o", uid, gid, p.umask)))
+	}
+	if first, err := os.ReadFile("/proc/1/status"); err == nil && p.filters > parseStatus(string(first)).filters {
+		found = append(found, routers.Finding{Severity: routers.Warning, Subject: subject, Text: "has filters of system calls, of which one may keep a session from being mounted", WayOut: "take SystemCallFilter=, and what makes one (systemd.exec(5)), out of the unit: contrib/vyos has one for VyOS"})
+	}
+	return found
 }
 
-// agent is the first process of the unit, 0 when there is none.
+// agent is the process of the unit, 0 when there is none. A commit that a dead agent left running is one of the unit too.
 func (s system) agent() int {
 	for _, dir := range []string{"sys/fs/cgroup/system.slice", "sys/fs/cgroup/systemd/system.slice"} {
 		text, err := os.ReadFile(s.path(dir, unitName, "cgroup.procs"))
 		if err != nil {
 			continue
 		}
-		first, _, _ := strings.Cut(string(text), "\n")
-		if pid, err := strconv.Atoi(first); err == nil {
-			return pid
+		first := 0
+		for _, word := range strings.Fields(string(text)) {
+			pid, err := strconv.Atoi(word)
+			if err == nil && commandOf(pid) == "vouch" {
+				return pid
+			}
+			first = cmp.Or(first, pid)
 		}
+		return first
 	}
 	return 0
 }
 
-// hardened reads /proc/PID/status and mountinfo. Each of these was seen to break a commit, or worse.
-func hardened(subject, status, mounts string) []routers.Finding {
-	fields := map[string]string{}
-	for line := range strings.Lines(status) {
-		if k, v, ok := strings.Cut(line, ":"); ok {
-			fields[k] = strings.TrimSpace(v)
+// view is the system as the agent sees it, whose /dev and /tmp may be others, where there is one and this process may
+// look.
+func (s system) view() system {
+	pid := s.agent()
+	seen := system{root: filepath.Join("/proc", strconv.Itoa(pid), "root", s.root)}
+	if _, err := os.Stat(seen.root); pid == 0 || err != nil {
+		return s
+	}
+	return seen
+}
+
+// A process is what /proc/PID/status says, proc_pid_status(5).
+type process struct {
+	uid, gid            uint32 // of the file system
+	umask               uint64
+	effective, bounding uint64 // capabilities
+	noNew               bool
+	filters             uint64 // of system calls
+}
+
+func parseStatus(text string) process {
+	p := process{bounding: ^uint64(0)}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(line, ":")
+		words := strings.Fields(value)
+		if len(words) == 0 {
+			continue
+		}
+		number := func(base int) uint64 { n, _ := strconv.ParseUint(words[len(words)-1], base, 64); return n }
+		switch key {
+		case "Uid":
+			p.uid = uint32(number(10))
+		case "Gid":
+			p.gid = uint32(number(10))
+		case "Umask":
+			p.umask = number(8)
+		case "CapEff":
+			p.effective = number(16)
+		case "CapBnd":
+			p.bounding = number(16)
+		case "NoNewPrivs":
+			p.noNew = number(10) == 1
+		case "Seccomp_filters":
+			p.filters = number(10)
 		}
 	}
-	root := strings.HasPrefix(fields["Uid"], "0\t")
-	bounding, err := strconv.ParseUint(fields["CapBnd"], 16, 64)
+	return p
+}
+
+// hardened judges a process and its mountinfo.
+func hardened(subject string, p process, mounts string) []routers.Finding {
 	var found []routers.Finding
-	bad := func(setting, text string) {
-		found = append(found, routers.Finding{Severity: routers.Failing, Subject: subject, Text: text, WayOut: "take " + setting + " out of the unit: contrib/vyos has one for VyOS"})
+	bad := func(r restriction) { found = append(found, r.finding(subject)) }
+	if p.bounding&(1<<unix.CAP_SYS_ADMIN) == 0 {
+		bad(unbounded)
 	}
-	if err == nil && bounding&(1<<unix.CAP_SYS_ADMIN) == 0 {
-		bad("CapabilityBoundingSet= without CAP_SYS_ADMIN", "has no CAP_SYS_ADMIN in its bounding set, so that VyOS's programs cannot be run")
-	}
-	if fields["NoNewPrivs"] == "1" && !root {
-		bad("NoNewPrivileges=", "may gain no privileges, so that a session cannot be mounted, and a commit would take away what it does not see")
+	if p.noNew && p.uid != 0 {
+		bad(noNew)
 	}
 	for line := range strings.Lines(mounts) {
 		words := strings.Fields(line)
-		if len(words) < 5 {
+		if len(words) < 6 {
 			continue
 		}
-		if words[4] == "/tmp" && strings.Contains(words[3], "systemd-private-") {
-			bad("PrivateTmp=", "has a /tmp of its own, where VyOS's boot is never finished")
-		}
-		if words[4] == "/opt/vyatta/config" && slices.Contains(strings.Split(words[min(5, len(words)-1)], ","), "ro") {
-			bad("ProtectSystem=strict", "cannot write to /opt/vyatta/config")
+		switch {
+		case words[4] == "/tmp" && strings.Contains(words[3], "systemd-private-"):
+			bad(ownTmp)
+		case words[4] == "/opt/vyatta/config" && slices.Contains(strings.Split(words[5], ","), "ro"):
+			bad(readOnly)
 		}
 	}
 	return found
-}
-
-// examineUnit reads the unit's own files. By default systemd kills all that a unit started, and with it the mount of
-// a session in which a last withdraw is being committed.
-func (s system) examineUnit() []routers.Finding {
-	files := []string{}
-	for _, dir := range []string{"lib/systemd/system", "usr/lib/systemd/system", "run/systemd/system", "etc/systemd/system"} {
-		files = append(files, s.path(dir, unitName))
-		more, _ := filepath.Glob(s.path(dir, unitName+".d", "*.conf"))
-		files = append(files, more...)
-	}
-	mode, where := "", ""
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		where = file
-		if filepath.Base(file) == unitName {
-			mode = ""
-		}
-		for line := range strings.Lines(string(text)) {
-			if v, ok := strings.CutPrefix(strings.TrimSpace(line), "KillMode="); ok {
-				mode = v
-			}
-		}
-	}
-	if where == "" || mode == "process" || mode == "mixed" {
-		return nil
-	}
-	return []routers.Finding{{Severity: routers.Warning, Subject: where, Text: fmt.Sprintf("has KillMode=%s: at a stop systemd kills a commit under way, or the mount that it works on", orDefault(mode)),
-		WayOut: "set KillMode=mixed in [Service]"}}
-}
-
-func orDefault(mode string) string {
-	if mode == "" {
-		return "control-group, the default"
-	}
-	return mode
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 )
 
 // found wants a finding of a severity whose subject and text hold these.
-func found(t *testing.T, fs []routers.Finding, severity routers.Severity, words ...string) {
+func found(t testing.TB, fs []routers.Finding, severity routers.Severity, words ...string) {
 	t.Helper()
 	for _, f := range fs {
 		text := f.Subject + " " + f.Text + " " + f.WayOut
@@ -75,6 +76,7 @@ func TestExamine(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			own := &bench{t, b.lab, vyostest.New(t, vyostest.Options{SocketDir: b.lab.Nodes[0].FRR.SocketDir()})}
+			own.install()
 			c.options.Method = MethodStatic
 			r := own.router(c.options)
 			if c.name != "save" && c.name != "distance" {
@@ -84,6 +86,7 @@ func TestExamine(t *testing.T) {
 			found(t, own.examine(r, ps), c.severity, c.words...)
 		})
 	}
+	b.install()
 	r := b.router(Options{Method: MethodStatic})
 	for _, f := range []string{"ipv4", "ipv6"} {
 		b.vtysh("router bgp 65001", "address-family "+f+" unicast", "no redistribute static", "no redistribute kernel")
@@ -94,58 +97,20 @@ func TestExamine(t *testing.T) {
 	found(t, b.examine(r, []netip.Prefix{one}), routers.Warning, "bgpd", "tag 666", "redistribute static route-map NAME")
 }
 
+// install puts into the system what contrib/vyos does.
+func (b *bench) install() {
+	b.Helper()
+	cmd := exec.CommandContext(b.Context(), "../../contrib/vyos/install", "/bin/true")
+	cmd.Env = append(os.Environ(), "ROOT="+b.system.Root())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+}
+
 func (b *bench) examine(r *Router, ps []netip.Prefix) []routers.Finding {
 	var fs []routers.Finding
 	b.must(b.do(func() error { fs = r.Examine(b.Context(), ps); return nil }))
 	return fs
-}
-
-func TestHardened(t *testing.T) {
-	const all = "Uid:\t0\t0\t0\t0\nNoNewPrivs:\t0\nCapBnd:\t000001ffffffffff\n"
-	for _, c := range []struct {
-		name, status, mounts string
-		words                string // empty: nothing
-	}{
-		{"plain", all, "25 1 0:20 / /tmp rw - tmpfs tmpfs rw\n", ""},
-		{"no new privileges of root", strings.Replace(all, "Privs:\t0", "Privs:\t1", 1), "", ""},
-		{"no new privileges", strings.NewReplacer("Privs:\t0", "Privs:\t1", "Uid:\t0", "Uid:\t998").Replace(all), "", "NoNewPrivileges="},
-		{"bounding set", strings.Replace(all, "000001ffffffffff", "0000000000003000", 1), "", "CAP_SYS_ADMIN"},
-		{"private tmp", all, "200 1 0:20 /systemd-private-abc-vouch.service-x/tmp /tmp rw shared:1 - tmpfs tmpfs rw\n", "PrivateTmp="},
-		{"read-only", all, "201 1 8:1 /opt/vyatta/config /opt/vyatta/config ro,relatime - ext4 /dev/sda1 rw\n", "ProtectSystem=strict"},
-	} {
-		fs := hardened("vouch.service", c.status, c.mounts)
-		if c.words == "" && len(fs) > 0 {
-			t.Errorf("%s: %s", c.name, list(fs))
-		}
-		if c.words != "" {
-			found(t, fs, routers.Failing, "vouch.service", c.words)
-		}
-	}
-}
-
-func TestUnitKillMode(t *testing.T) {
-	for text, bad := range map[string]bool{"[Service]\n": true, "[Service]\nKillMode=control-group\n": true, "[Service]\nKillMode=mixed\n": false, "[Service]\nKillMode=process\n": false} {
-		s := system{t.TempDir()}
-		if fs := s.examineUnit(); len(fs) > 0 {
-			t.Errorf("without a unit: %s", list(fs))
-		}
-		dir := s.path("etc/systemd/system")
-		if err := os.MkdirAll(filepath.Join(dir, unitName+".d"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, unitName), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if fs := s.examineUnit(); len(fs) == 1 != bad {
-			t.Errorf("%q: %s", text, list(fs))
-		}
-		if err := os.WriteFile(filepath.Join(dir, unitName+".d", "kill.conf"), []byte("[Service]\nKillMode=mixed\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if fs := s.examineUnit(); len(fs) > 0 {
-			t.Errorf("%q with a drop-in: %s", text, list(fs))
-		}
-	}
 }
 
 func TestSavedBlackholes(t *testing.T) {
@@ -190,8 +155,19 @@ func TestExamineTellsOfNoFRRFile(t *testing.T) {
 	b := open(t, vyostest.Options{})
 	var fs []routers.Finding
 	b.must(b.do(func() error { fs = b.router(Options{}).Examine(t.Context(), both); return nil }))
+	b.must(b.lab.Nodes[0].FRR.StopDaemon("bgpd"))
+	b.must(os.Remove(filepath.Join(b.lab.Nodes[0].FRR.SocketDir(), "bgpd.vty")))
+	r := b.router(Options{})
+	b.must(b.do(func() error {
+		fs = append(fs, r.Examine(t.Context(), both)...)
+		seen, err := r.Observe(t.Context(), both)
+		b.wantError(err, routers.ErrUnavailable, "journalctl -u frr")
+		fs = append(fs, routers.Finding{Text: err.Error()}, routers.Finding{Text: seen[0].Detail})
+		return nil
+	}))
+	found(t, fs, routers.Failing, "bgpd", "journalctl -u frr")
 	for _, f := range fs {
-		if strings.Contains(f.Text+f.WayOut, "frr.conf") || strings.Contains(f.WayOut, `daemon = "frr"`) {
+		if strings.Contains(f.Text+f.WayOut, "frr.conf") || strings.Contains(f.Text+f.WayOut, "/etc/frr/daemons") || strings.Contains(f.WayOut, `daemon = "frr"`) {
 			t.Errorf("%s: %s (%s)", f.Subject, f.Text, f.WayOut)
 		}
 	}

@@ -85,7 +85,7 @@ var everywhere = []scene{
 	failing(vyostest.CommitDaemonDown, routers.ErrUnavailable, []string{"failed to connect to any daemons"}),
 	failing(vyostest.CommitPartialOther, routers.ErrRefused, []string{"[[service ssh]] failed"}),
 	{name: "boot not done", play: func(b *bench, r *Router) {
-		b.system.Fault(vyostest.BootAbsent, 1)
+		b.system.Boot("")
 		b.wantError(b.apply(r, routers.Announced, one), routers.ErrUnavailable, "boot", "PrivateTmp")
 		b.calls("setupSession", 0)
 		b.system.Boot("0")
@@ -105,6 +105,30 @@ var everywhere = []scene{
 		b.system.HoldLock("700ms")
 		b.announced(r, one)
 		b.calls("my_commit", 1)
+	}},
+	{name: "a commit longer than a step", options: Options{Step: 3 * time.Second}, play: func(b *bench, r *Router) {
+		b.system.Fault(vyostest.CommitSlow, 1, "5s")
+		b.announced(r, one)
+		b.calls("my_commit", 1)
+		b.withdrawn(r, one)
+	}},
+	{name: "the end waits for the commit", play: func(b *bench, r *Router) {
+		b.system.Fault(vyostest.CommitSlow, 1, "1s")
+		ctx, cancel := context.WithCancel(b.Context())
+		go func() {
+			b.wait("the commit to begin", func() error {
+				if !b.system.Locked() {
+					return errors.New("not yet")
+				}
+				return nil
+			})
+			cancel()
+		}()
+		b.wantError(b.applyWithin(ctx, r, routers.Announced, one), routers.ErrBusy, "still committing")
+		b.must(r.Close())
+		if b.system.Locked() || !b.configured(one) {
+			b.Error("the commit has not ended")
+		}
 	}},
 	{name: "lock kept", options: Options{LockWait: 300 * time.Millisecond}, play: func(b *bench, r *Router) {
 		release := b.system.HoldLock()
@@ -271,24 +295,24 @@ var everywhere = []scene{
 		b.becomes(r, routers.Advertised, false, one, two)
 		b.calls("my_commit", 2)
 	}},
+	{name: "the commit is killed", play: func(b *bench, r *Router) {
+		b.system.Fault(vyostest.CommitKilled, 1)
+		b.wantError(b.apply(r, routers.Announced, one), routers.ErrUnavailable, "killed")
+		b.core(true, one)
+		if o := b.observe(r, one)[0]; !o.Broken {
+			b.Errorf("VyOS does not know of it, and it is read as %+v", o)
+		}
+		b.withdrawn(r, one)
+	}},
 }
 
 // These are of the way through the configuration binaries, which tell more.
 var direct = []scene{
 	failing(vyostest.SessionStolen, routers.ErrUnavailable, nil, "my_set"),
-	{name: "a foreign change in our session", play: func(b *bench, r *Router) {
-		b.system.Fault(vyostest.Slow, 1, "sessionChanged", "1s")
-		done := make(chan error)
-		go func() { done <- b.apply(r, routers.Announced, one) }()
-		b.wait("it to look at its changes", func() error {
-			if len(b.system.CallsOf("sessionChanged")) == 0 {
-				return errors.New("not yet")
-			}
-			return nil
-		})
-		b.system.Left(sessionID, "set protocols static route "+one.String()+" blackhole", "delete protocols bgp")
-		b.wantError(<-done, routers.ErrUnavailable, "nothing was committed", "not ours", "'bgp'")
-		b.calls("my_commit", 0)
+	{name: "what failed is discarded", play: func(b *bench, r *Router) {
+		b.system.Fault(vyostest.CommitRefused, 1, "no")
+		b.wantError(b.apply(r, routers.Announced, one), routers.ErrRefused)
+		b.calls("my_discard", 1)
 	}},
 	{name: "set fails for a while", play: func(b *bench, r *Router) {
 		b.system.Fault(vyostest.SetFailed, 2)
@@ -308,7 +332,15 @@ var direct = []scene{
 		}
 		b.becomes(r, routers.Advertised, false, two)
 	}},
-	{name: "teardown fails", dirty: false, play: func(b *bench, r *Router) {
+	{name: "the tag is refused", play: func(b *bench, r *Router) {
+		b.system.Fault(vyostest.SetRejected, 1, "666")
+		b.wantError(b.apply(r, routers.Degraded, one, two), routers.ErrRefused, one.String(), "tag 666")
+		b.becomes(r, routers.Advertised, true, two)
+		if b.configured(one) {
+			b.Errorf("%s is announced, and not as the worse one: %q", one, b.system.Active())
+		}
+	}},
+	{name: "teardown fails", play: func(b *bench, r *Router) {
 		b.system.Fault(vyostest.TeardownFails, 1)
 		b.wantError(b.apply(r, routers.Announced, one), routers.ErrUnavailable, "could not be ended", "umount")
 		b.becomes(r, routers.Advertised, false, one)
@@ -327,15 +359,6 @@ var direct = []scene{
 		b.system.Left(sessionID, "set system host-name r2", "delete protocols bgp")
 		b.announced(r, one)
 	}},
-	{name: "the commit is killed", play: func(b *bench, r *Router) {
-		b.system.Fault(vyostest.CommitKilled, 1)
-		b.wantError(b.apply(r, routers.Announced, one), routers.ErrUnavailable, "killed")
-		b.core(true, one)
-		if o := b.observe(r, one)[0]; !o.Broken {
-			b.Errorf("VyOS does not know of it, and it is read as %+v", o)
-		}
-		b.withdrawn(r, one)
-	}},
 	{name: "distance", options: Options{Distance: 7}, play: func(b *bench, r *Router) {
 		b.announced(r, one)
 		if !slices.Contains(b.system.Active(), "protocols static route "+one.String()+" blackhole distance 7") {
@@ -349,7 +372,9 @@ var direct = []scene{
 }
 
 func TestFaultsConfig(t *testing.T) {
-	stage(t, ViaConfig, slices.Concat(everywhere, withdraws, direct))
+	stage(t, ViaConfig, slices.Concat(everywhere, withdraws, meanwhile, direct))
 }
 
-func TestFaultsVbash(t *testing.T) { stage(t, ViaVbash, slices.Concat(everywhere, withdraws)) }
+func TestFaultsVbash(t *testing.T) {
+	stage(t, ViaVbash, slices.Concat(everywhere, withdraws, meanwhile, scripted))
+}

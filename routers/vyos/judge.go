@@ -31,7 +31,7 @@ func judge(o frr.Origin, m made) routers.Observation {
 		out.Detail = join(o.Detail, place(o, m))
 	case o.Stage >= routers.Selected && !m.there:
 		out.Broken = true
-		out.Detail = join(o.Detail, "although "+m.what+" is not in "+m.where)
+		out.Detail = join(join(o.Detail, "although "+m.what+" is not in "+m.where), o.Orphan())
 	case o.Stage == routers.Advertised:
 	case o.Unread != nil:
 		out.Stage, out.Detail = routers.Unknown, join(o.Why(), o.Detail)

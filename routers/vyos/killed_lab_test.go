@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +19,12 @@ import (
 // asAgent is set for a process that is an agent to be killed: the root of its system.
 const asAgent = "VOUCH_TEST_VYOS_ROOT"
 
+// via says how that agent configures.
+const via = "VOUCH_TEST_VYOS_VIA"
+
 func TestMain(m *testing.M) {
 	if root := os.Getenv(asAgent); root != "" {
-		err := New(Options{Method: MethodStatic, Root: root}).Apply(context.Background(), []routers.Change{{Prefix: one, Want: routers.Announced}})
+		err := New(Options{Method: MethodStatic, Via: os.Getenv(via), Root: root}).Apply(context.Background(), []routers.Change{{Prefix: one, Want: routers.Announced}})
 		fmt.Println(err)
 		os.Exit(3)
 	}
@@ -92,4 +97,54 @@ func TestCommitOfADeadAgentIsLeftToEnd(t *testing.T) {
 	if left := b.system.Sessions(); len(left) > 0 {
 		t.Errorf("sessions are left: %s", strings.Join(left, ", "))
 	}
+}
+
+// A script goes on without the agent that began it, and ends its session itself.
+func TestScriptOfADeadAgentEndsWhole(t *testing.T) {
+	b := open(t, vyostest.Options{})
+	waiting, release := b.system.HoldUp("my_commit")
+	self, err := os.Executable()
+	b.must(err)
+	ctx, kill := context.WithCancel(t.Context())
+	done := make(chan command.Output)
+	go func() {
+		out, _ := command.Run(ctx, command.Spec{Path: self, Env: []string{asAgent + "=" + b.system.Root(), via + "=" + ViaVbash}})
+		done <- out
+	}()
+	waiting()
+	kill()
+	if out := <-done; out.Signal == 0 {
+		t.Fatalf("the agent was not killed: exit status %d: %s%s", out.Code, out.Stdout, out.Stderr)
+	}
+	release()
+	b.wait("the script to end", func() error {
+		if left := b.system.Sessions(); len(left) > 0 || !b.configured(one) {
+			return fmt.Errorf("sessions %q, configuration %q", left, b.system.Active())
+		}
+		return nil
+	})
+	b.clean()
+	b.core(true, one)
+}
+
+// These are of the way through vbash, whose sessions go by process ids.
+var scripted = []scene{
+	{name: "a set is lost without a word", play: func(b *bench, r *Router) {
+		b.system.Fault(vyostest.KillCaller, 1, "my_set") // the shell's own child
+		b.wantError(b.apply(r, routers.Announced, one), routers.ErrUnavailable, one.String(), "has not come into VyOS's configuration")
+		b.announced(r, one)
+		b.withdrawn(r, one)
+	}},
+	{name: "sessions of killed scripts", dirty: true, play: func(b *bench, r *Router) {
+		alive := strconv.Itoa(os.Getpid())
+		b.system.Left("4194304", "delete protocols bgp") // beyond all process ids
+		b.system.Stale("4194305")
+		b.system.Stale("4194306")
+		b.must(os.Chown(b.system.Path("/opt/vyatta/config/tmp/new_config_4194306"), 1002, vyostest.Group)) // another user's
+		b.system.Left(alive, "set system host-name r2")
+		b.announced(r, one)
+		if left := b.system.Sessions(); !slices.Equal(left, []string{alive, "4194306"}) && !slices.Equal(left, []string{"4194306", alive}) {
+			b.Errorf("these are left: %q", left)
+		}
+	}},
 }

@@ -3,6 +3,7 @@ package vyos
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"vouch/routers"
@@ -15,6 +16,9 @@ type op struct {
 	remove bool
 	path   []string
 }
+
+// whole tells whether it deletes all that there is of its prefix.
+func (o op) whole() bool { return o.remove && len(o.path) == 4 }
 
 // line is the command, such as "set protocols static route 192.0.2.53/32 blackhole".
 func (o op) line() string {
@@ -32,7 +36,15 @@ type plan struct {
 	drop    []netip.Prefix   // FRR has them, and VyOS's configuration does not
 	changes []routers.Change // those that anything is done about
 	refused []error
-	scope   scope // of the ops
+}
+
+// repaired gives the prefixes of which FRR alone is changed.
+func (p plan) repaired() []netip.Prefix {
+	ps := slices.Clone(p.drop)
+	for _, s := range p.add {
+		ps = append(ps, s.Prefix)
+	}
+	return ps
 }
 
 // rules are what a plan depends on beside what was read.

@@ -89,6 +89,7 @@ func TestPlanWithdrawsFirst(t *testing.T) {
 func TestScope(t *testing.T) {
 	remove := func(family, p string) op { return op{remove: true, path: []string{"protocols", "static", family, p}} }
 	set := op{path: []string{"protocols", "static", "route", "192.0.2.53/32", "blackhole"}}
+	tag := op{path: append(slices.Clone(set.path), "tag", "666")}
 	untag := op{remove: true, path: append(slices.Clone(set.path), "tag")}
 	for _, c := range []struct {
 		name              string
@@ -108,6 +109,8 @@ func TestScope(t *testing.T) {
 		{name: "tag", ops: []op{untag}, diff: "delete 'protocols' 'static' 'route' '192.0.2.53/32' 'blackhole' 'tag'\n"},
 		{name: "tag and its value", ops: []op{untag}, diff: "delete 'protocols' 'static' 'route' '192.0.2.53/32' 'blackhole' 'tag' '666'\n"},
 		{name: "tag of another", ops: []op{untag}, diff: "delete 'protocols' 'static' 'route' '192.0.2.54/32' 'blackhole' 'tag' '666'\n", foreign: "192.0.2.54"},
+		{name: "set with its tag", ops: []op{set, tag}, diff: "set 'protocols' 'static' 'route' '192.0.2.53/32' 'blackhole' 'tag' '666'\n"},
+		{name: "set without its tag", ops: []op{set, tag}, diff: "set 'protocols' 'static' 'route' '192.0.2.53/32' 'blackhole'\n", foreign: "'blackhole'"},
 		{name: "one of two", ops: []op{remove("route", "a")}, routes: map[string][]string{"route": {"a", "b"}}, diff: "delete 'protocols' 'static' 'route' 'a'\n"},
 		{name: "collapse with a foreign one", ops: []op{remove("route", "a")}, routes: map[string][]string{"route": {"a", "b"}}, diff: "delete 'protocols' 'static' 'route'\n", foreign: "'route'"},
 		{name: "collapse", ops: []op{remove("route", "a")}, routes: map[string][]string{"route": {"a"}}, static: []string{"route", "table"}, diff: "delete 'protocols' 'static' 'route'\n"},
@@ -154,7 +157,7 @@ func TestParseEnv(t *testing.T) {
 
 func TestScriptTextHoldsVerbsOnlyAtLineStarts(t *testing.T) {
 	ops := []op{{path: []string{"protocols", "static", "route", "192.0.2.53/32", "blackhole"}}}
-	text := scriptText(system{"/"}, ops, makeScope(ops, nil, nil, nil).lines(0))
+	text := scriptText(system{"/"}, ops, makeScope(ops, nil, nil, nil), 0)
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for _, want := range []string{"set protocols static route 192.0.2.53/32 blackhole", "commit", "vouch_end 0"} {
 		if !slices.Contains(lines, want) {

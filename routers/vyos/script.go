@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"vouch/routers"
@@ -26,6 +27,7 @@ const (
 // and what VyOS has afterwards.
 func (t *transaction) script(ctx context.Context, group uint32) error {
 	s := &session{system: t.system, group: group, step: t.options.Step, env: t.system.environment()}
+	t.sweep(ctx, s)
 	until := time.Now().Add(t.options.LockWait)
 	for {
 		if err := t.free(ctx, until); err != nil {
@@ -34,7 +36,11 @@ func (t *transaction) script(ctx context.Context, group uint32) error {
 		if err := broken(ctx); err != nil {
 			return err
 		}
-		out, err := t.runScript(s)
+		allowed, err := t.allowed(ctx)
+		if err != nil {
+			return err
+		}
+		out, err := t.runScript(s, allowed)
 		if err != nil {
 			return err
 		}
@@ -51,9 +57,9 @@ func (t *transaction) script(ctx context.Context, group uint32) error {
 }
 
 // runScript runs the script once, and sees to it that its session ends with it.
-func (t *transaction) runScript(s *session) (outcome, error) {
+func (t *transaction) runScript(s *session, allowed scope) (outcome, error) {
 	spec := s.spec(s.path(vbash), "-s")
-	spec.Stdin = scriptText(s.system, t.ops, t.scope.lines(t.options.Degraded.Tag))
+	spec.Stdin = scriptText(s.system, t.ops, allowed, t.options.Degraded.Tag)
 	t.commits(true)
 	pid, out, err := s.lastingPID(spec)
 	t.commits(false)
@@ -72,6 +78,24 @@ func (t *transaction) runScript(s *session) (outcome, error) {
 	return classifyScript(out), nil
 }
 
+// sweep ends what scripts left that were killed: whoever gets the process id of one, as an operator's shell may, would
+// find its directories there, mount nothing, and erase the configuration by a commit. What stays vouch doctor names.
+func (t *transaction) sweep(ctx context.Context, s *session) {
+	for _, id := range s.dead() {
+		left, err := newSession(ctx, s.system, id, s.group, s.step)
+		if err != nil {
+			return
+		}
+		info, err := os.Stat(left.work)
+		if err != nil {
+			continue
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) == os.Geteuid() && left.user() == 0 {
+			_ = left.close()
+		}
+	}
+}
+
 // tidy ends what is left of the script's session, which goes by its process.
 func (t *transaction) tidy(s *session, id string) error {
 	if _, err := os.Lstat(s.path(sessionsDir, sessionDirs[0]+id)); errors.Is(err, os.ErrNotExist) {
@@ -86,7 +110,7 @@ func (t *transaction) tidy(s *session, id string) error {
 
 // scriptText writes the script. Vbash takes its verbs for its own only where a line begins with one, so none stands
 // anywhere else; and exit, which is one of them, ends no script.
-func scriptText(s system, ops []op, allowed []string) string {
+func scriptText(s system, ops []op, allowed scope, tag uint32) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	api := shellQuote(s.path(cliShellAPI))
@@ -99,8 +123,13 @@ func scriptText(s system, ops []op, allowed []string) string {
 	}
 	line("vouch_diff=$(%s --show-cfg1 @ACTIVE --show-cfg2 @WORKING --show-commands showConfig) || vouch_end %d", api, exitForeign)
 	line("vouch_diff=${vouch_diff//\\'/}")
-	line("vouch_other=$(printf '%%s\\n' \"$vouch_diff\" | grep -vxF -e ''%s)", allowedWords(allowed))
+	line("vouch_other=$(printf '%%s\\n' \"$vouch_diff\" | grep -vxF -e ''%s)", allowedWords(allowed.lines(tag)))
 	line("[ -z \"$vouch_other\" ] || { printf '%%s\\n' \"$vouch_other\"; vouch_end %d; }", exitForeign)
+	line("vouch_only () { vouch_may=\" $1 \"; shift; vouch_below=$(%s listActiveNodes \"$@\") || vouch_end %d; for vouch_one in ${vouch_below//\\'/}; do "+
+		"[[ $vouch_may == *\" $vouch_one \"* ]] || { printf '%%s\\n' \"$* has got $vouch_one\"; vouch_end %[2]d; }; done; }", api, exitForeign)
+	for _, o := range allowed.onlys(ops) {
+		line("vouch_only %s %s", shellQuote(strings.Join(o.children, " ")), o.path)
+	}
 	line("vouch_mounted")
 	line("commit")
 	line("vouch_end 0")
@@ -124,6 +153,39 @@ func (s scope) lines(tag uint32) []string {
 		if strings.HasPrefix(l, "delete ") && strings.HasSuffix(l, " blackhole tag") {
 			all = append(all, fmt.Sprintf("%s %d", l, tag))
 		}
+	}
+	return all
+}
+
+// An only is a node of the running configuration, and what may be below it when a session deletes all of it.
+type only struct {
+	path     string
+	children []string
+}
+
+// onlys are those of the nodes that the ops delete whole, or may by what the scope allows.
+func (s scope) onlys(ops []op) []only {
+	var all []only
+	const static = "protocols static"
+	gone := map[string][]string{}
+	for _, o := range ops {
+		if o.whole() {
+			all = append(all, only{strings.Join(o.path, " "), []string{"blackhole"}})
+			gone[o.path[2]] = append(gone[o.path[2]], o.path[3])
+		}
+	}
+	empty := only{path: static}
+	for _, family := range []string{"route", "route6"} {
+		if s["delete "+static+" "+family] {
+			all = append(all, only{static + " " + family, gone[family]})
+			empty.children = append(empty.children, family)
+		}
+	}
+	if s["delete "+static] {
+		all = append(all, empty)
+	}
+	if s["delete protocols"] {
+		all = append(all, only{"protocols", []string{"static"}})
 	}
 	return all
 }
@@ -157,7 +219,7 @@ func (t *transaction) readBack(ctx context.Context, out outcome) error {
 // made tells whether the running configuration is what an op makes of it.
 func (o op) made(n node) bool {
 	switch {
-	case o.remove && len(o.path) == 4:
+	case o.whole():
 		return !n.there
 	case o.remove && len(o.path) == 5:
 		return !n.blackhole

@@ -8,8 +8,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"vouch/routers"
 	"vouch/routers/command"
@@ -91,8 +94,8 @@ func (s *session) lasting(spec command.Spec) (command.Output, error) {
 // lastingPID gives its process id too.
 func (s *session) lastingPID(spec command.Spec) (pid int, out command.Output, err error) {
 	// A file, as vyos-configd writes the reason of a failure to what its caller's stdout is by name.
-	// It has one name, so that what a killed agent leaves is one file.
-	f, err := os.OpenFile(s.path("run/vouch-vyos.out"), os.O_RDWR|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	// Whoever writes then writes behind that. It has one name, so that what a killed agent leaves is one file.
+	f, err := os.OpenFile(s.path("run/vouch-vyos.out"), os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		f, err = os.CreateTemp("", "vouch-*.out")
 	}
@@ -147,6 +150,19 @@ func (s *session) left() bool {
 	return mounted || err != nil
 }
 
+// dead gives the sessions that go by the ids of processes which are gone.
+func (s system) dead() []string {
+	dirs, _ := filepath.Glob(s.path(sessionsDir, sessionDirs[0]+"*"))
+	var dead []string
+	for _, dir := range dirs {
+		id := strings.TrimPrefix(filepath.Base(dir), sessionDirs[0])
+		if pid, err := strconv.Atoi(id); err == nil && syscall.Kill(pid, 0) == syscall.ESRCH {
+			dead = append(dead, id)
+		}
+	}
+	return dead
+}
+
 // user gives a process that is in our session, 0 for none: a commit that outlived the agent which began it. The
 // mount's own has that environment too, and ends only with the session.
 func (s *session) user() int {
@@ -186,8 +202,10 @@ func (s *session) close() error {
 	if err != nil {
 		return err
 	}
-	if mounted {
-		return routers.Errorf(routers.ErrUnavailable, "the configuration session %s could not be ended (exit status %d: %s): run umount %s", s.id, out.Code, reason(text(out)), s.work)
+	if mounted { // VyOS does not end a session of which the mount's process was killed
+		if err := unix.Unmount(s.work, unix.MNT_DETACH); err != nil {
+			return routers.Errorf(routers.ErrUnavailable, "the configuration session %s could not be ended (exit status %d: %s; unmount: %w): run umount %s", s.id, out.Code, reason(text(out)), err, s.work)
+		}
 	}
 	for _, dir := range s.parts { // with nothing mounted it is what a session that was cut off left behind
 		if rerr := os.RemoveAll(dir); rerr != nil {
@@ -200,13 +218,19 @@ func (s *session) close() error {
 	return nil
 }
 
+// discard forgets what is in the session. It does not mind that the time of whoever asked is over.
+func (s *session) discard() error {
+	_, err := s.run(context.Background(), s.program("my_discard"))
+	return err
+}
+
 // diff is what the session would change, as commands.
 func (s *session) diff(ctx context.Context) (string, error) {
 	out, err := s.run(ctx, s.path(cliShellAPI), "--show-cfg1", "@ACTIVE", "--show-cfg2", "@WORKING", "--show-commands", "showConfig")
 	switch {
 	case err != nil:
 		return "", err
-	case out.Code != 0 || out.Truncated || out.Unfinished:
+	case out.Code != 0 || out.Truncated:
 		return "", routers.Errorf(routers.ErrUnavailable, "what the session would change cannot be read: exit status %d: %s", out.Code, reason(text(out)))
 	}
 	return string(out.Stdout), nil

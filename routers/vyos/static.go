@@ -1,11 +1,11 @@
 package vyos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -44,19 +44,22 @@ func newStatic(o Options, source *frr.Source, s system) *static {
 // commit rewrites it in place.
 const settle = 10 * time.Millisecond
 
-// observe asks VyOS for the routes that there are, and looks into those alone that zebra does not tell enough of.
+// observe asks VyOS for the routes that there are, and looks into the blackholes of those alone that zebra lacks.
 func (s *static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
 	origins, err := s.source.Read(ctx, ps)
 	byPrefix := index(origins)
-	a, unread := s.read(ctx, ps, byPrefix, func(p netip.Prefix) bool { o := byPrefix[p]; return !o.There || o.Others })
+	a, unread := s.read(ctx, ps, byPrefix, func(p netip.Prefix) bool { return !byPrefix[p].There })
 	os := make([]routers.Observation, len(ps))
 	for i, o := range origins {
 		n := a.nodes[ps[i]]
-		mine := made{there: n.there && (n.blackhole || !n.read), kin: true, unread: unread, what: "the static route", where: "VyOS's configuration"}
+		mine := made{there: n.blackhole, kin: true, unread: unread, what: "the static route", where: "VyOS's configuration"}
 		worse := s.options.Degraded.Tag
 		mine.degraded = worse != 0 && (slices.Contains(o.Tags, worse) || !o.There && n.blackhole && n.tag == worse)
 		mine.foreign = foreign(ps[i], n, o)
 		os[i] = judge(o, mine)
+		if n.blackhole && o.Unread == nil && !o.There {
+			os[i].Detail = join(os[i].Detail, "the next commit may put it into FRR again, as long as it is in VyOS's configuration")
+		}
 	}
 	return os, routers.Join(err, unread)
 }
@@ -65,7 +68,7 @@ func (s *static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 func foreign(p netip.Prefix, n node, o frr.Origin) string {
 	switch {
 	case len(n.others) > 0:
-		return fmt.Sprintf("protocols static %s %s has children that are not ours and stay: %s", routeNode(p), p, strings.Join(n.others, ", "))
+		return fmt.Sprintf("protocols static %s %s has children that are not ours (%s): they stay when it is withdrawn, and it is not announced again while they are there", routeNode(p), p, strings.Join(n.others, ", "))
 	case o.Others:
 		return "there is another static route for it, which is not ours and stays"
 	}
@@ -84,7 +87,7 @@ func index(origins []frr.Origin) map[netip.Prefix]frr.Origin {
 func (s *static) read(ctx context.Context, ps []netip.Prefix, origins map[netip.Prefix]frr.Origin, deep func(netip.Prefix) bool) (active, error) {
 	a, err := s.system.readActive(ctx, ps, deep)
 	doubtful := func(p netip.Prefix) bool {
-		return !a.nodes[p].there && (origins[p].There || len(a.routes[routeNode(p)]) == 0)
+		return !a.nodes[p].blackhole && (origins[p].There || len(a.routes[routeNode(p)]) == 0)
 	}
 	if err != nil || !slices.ContainsFunc(ps, doubtful) {
 		return a, err
@@ -100,28 +103,30 @@ func (s *static) read(ctx context.Context, ps []netip.Prefix, origins map[netip.
 // hangs nothing is committed: that would hang too, and have the lock of all others meanwhile.
 func (s *static) apply(ctx context.Context, cs []routers.Change) error {
 	origins, dark := s.source.Zebra(ctx, prefixes(cs))
-	if dark != nil && (errors.Is(dark, context.DeadlineExceeded) || errors.Is(dark, os.ErrDeadlineExceeded) || ctx.Err() != nil) {
+	if dark != nil && (hangs(dark) || ctx.Err() != nil) {
 		return routers.Errorf(dark, "nothing was committed, as FRR does not answer: %w", dark)
 	}
 	s.tell(cs)
 	early := routers.Join(dark, s.hasten(ctx, cs, origins))
-	waited, err := s.idle(ctx)
+	withdraws := slices.ContainsFunc(cs, func(c routers.Change) bool { return c.Want == routers.Withdrawn })
+	waited, err := s.idle(ctx, !withdraws)
+	if err != nil {
+		return routers.Join(early, err)
+	}
 	if waited { // its commit may have brought back what was withdrawn
 		origins, dark = s.source.Zebra(ctx, prefixes(cs))
 		early = routers.Join(dark, s.hasten(ctx, cs, origins))
 	}
-	if err != nil {
-		return routers.Join(early, err)
-	}
+	before, _ := s.system.holder()
 	p, err := s.plan(ctx, cs)
 	if err != nil {
 		return routers.Join(early, err)
 	}
-	failed := append(p.refused, s.repair(ctx, p))
-	if err := s.system.staticd(s.options.SocketDir); err != nil && len(p.ops) > 0 {
-		return routers.Join(append(failed, err)...)
-	}
+	failed := append(p.refused, s.repair(ctx, p), s.unsure(p, before))
 	if len(p.ops) > 0 {
+		if err := staticd(ctx, s.options.SocketDir, s.options.Timeout); err != nil {
+			return routers.Join(append(failed, err)...)
+		}
 		failed = append(failed, s.transact(ctx, p, cs))
 	}
 	if err := routers.Join(failed...); err != nil {
@@ -157,9 +162,9 @@ func (s *static) tell(cs []routers.Change) {
 	}
 }
 
-// committed is called when a commit of the job has ended, whatever came of it. It took seconds, made FRR's routes anew
-// from what was wanted when it began, and nobody else may look for long.
-func (s *static) committed(j *job) {
+// hold takes what is withdrawn by now out of FRR once more: a commit, whoever's it is, takes seconds, and makes FRR's
+// routes anew from what was configured when it began. Nobody else may look for long.
+func (s *static) hold(j *job) {
 	s.mu.Lock()
 	var cs []routers.Change
 	for p, w := range j.wants {
@@ -178,8 +183,9 @@ func (s *static) committed(j *job) {
 }
 
 // idle waits for a transaction that an earlier call left running, and tells whether there was one. One that does not
-// commit yet is broken off: what it was to do is not what is wanted now.
-func (s *static) idle(ctx context.Context) (waited bool, err error) {
+// commit yet is broken off: what it was to do is not what is wanted now. One that commits is waited for by who is patient:
+// what was just taken out of FRR is to be read first.
+func (s *static) idle(ctx context.Context, patient bool) (waited bool, err error) {
 	s.mu.Lock()
 	j := s.running
 	s.mu.Unlock()
@@ -188,6 +194,8 @@ func (s *static) idle(ctx context.Context) (waited bool, err error) {
 	}
 	if !j.committing.Load() {
 		j.cancel()
+	} else if !patient {
+		return true, s.unfinished(j, nil)
 	}
 	if err := s.wait(ctx, j); err != nil {
 		return true, err
@@ -213,16 +221,20 @@ func (s *static) wait(ctx context.Context, j *job) error {
 	case <-patience.C:
 	case <-ctx.Done():
 	}
-	if pid, err := s.system.holder(); err == nil && pid != 0 && !j.committing.Load() {
-		return routers.Errorf(errors.Join(routers.ErrBusy, ctx.Err()), "%w", s.system.lockedBy(pid))
-	}
-	if !j.committing.Load() {
-		return routers.Errorf(errors.Join(routers.ErrBusy, ctx.Err()), "VyOS's session, begun %s ago, does not end yet", j.age())
-	}
-	return routers.Errorf(errors.Join(routers.ErrBusy, ctx.Err()), "VyOS is still committing, since %s, and is left to end", j.age())
+	return s.unfinished(j, ctx.Err())
 }
 
-func (j *job) age() time.Duration { return time.Since(j.began).Round(time.Second) }
+// unfinished says why a job is not done yet. It is the same text as long as that is so, which is told once.
+func (s *static) unfinished(j *job, ended error) error {
+	busy, since := errors.Join(routers.ErrBusy, ended), j.began.Format(time.TimeOnly)
+	if j.committing.Load() {
+		return routers.Errorf(busy, "VyOS is still committing, since %s, and is left to end", since)
+	}
+	if pid, err := s.system.holder(); err == nil && pid != 0 {
+		return routers.Errorf(busy, "%w", s.system.lockedBy(pid))
+	}
+	return routers.Errorf(busy, "VyOS's session, begun at %s, does not end yet", since)
+}
 
 // plan reads all that the changes depend on, and decides.
 func (s *static) plan(ctx context.Context, cs []routers.Change) (plan, error) {
@@ -234,28 +246,7 @@ func (s *static) plan(ctx context.Context, cs []routers.Change) (plan, error) {
 		return plan{}, err
 	}
 	r := rules{tag: s.options.Degraded.Tag, distance: s.options.Distance, unsettled: s.system.unsettled()}
-	p := makePlan(cs, a, byPrefix, r)
-	if len(p.ops) > 0 {
-		p.scope, err = s.scope(ctx, p.ops, a)
-	}
-	return p, err
-}
-
-// scope says what the ops may show as.
-func (s *static) scope(ctx context.Context, ops []op, a active) (scope, error) {
-	first := makeScope(ops, a.routes, nil, nil)
-	if !first["delete protocols static route"] && !first["delete protocols static route6"] {
-		return first, nil
-	}
-	below, err := s.system.children(ctx, "protocols", "static")
-	if err != nil {
-		return nil, err
-	}
-	above, err := s.system.children(ctx, "protocols")
-	if err != nil {
-		return nil, err
-	}
-	return makeScope(ops, a.routes, below, above), nil
+	return makePlan(cs, a, byPrefix, r), nil
 }
 
 // repair makes FRR what VyOS's configuration says already: no commit would.
@@ -270,17 +261,33 @@ func (s *static) repair(ctx context.Context, p plan) error {
 	return routers.Join(errs...)
 }
 
+// unsure says that what was repaired is to be looked at again, as somebody has committed meanwhile, or had begun to: the
+// configuration that was read is not the one that comes of it.
+func (s *static) unsure(p plan, before int) error {
+	after, _ := s.system.holder()
+	pid := cmp.Or(after, before)
+	if pid == 0 {
+		return nil
+	}
+	var errs []error
+	for _, prefix := range p.repaired() {
+		errs = append(errs, &routers.PrefixError{Prefix: prefix, Err: routers.Errorf(routers.ErrBusy,
+			"%s: put right in FRR while somebody commits (%s), which may undo it", prefix, nameOf(pid))})
+	}
+	return routers.Join(errs...)
+}
+
 // transact begins a transaction and waits for its end, or that of ctx.
 func (s *static) transact(ctx context.Context, p plan, cs []routers.Change) error {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	j := &job{began: time.Now(), cancel: cancel, wants: map[netip.Prefix]routers.Want{}, done: make(chan struct{})}
 	commits := func(begins bool) {
 		if !begins {
-			s.committed(j)
+			s.hold(j)
 		}
 		j.committing.Store(begins)
 	}
-	t := &transaction{options: s.options, system: s.system, ops: p.ops, scope: p.scope, commits: commits}
+	t := &transaction{options: s.options, system: s.system, ops: p.ops, commits: commits, others: func() { s.hold(j) }}
 	s.mu.Lock()
 	s.running = j
 	s.mu.Unlock()
@@ -351,6 +358,6 @@ func (s *static) late(want routers.Want, o frr.Origin) string {
 
 // close waits for a transaction that still runs.
 func (s *static) close() error {
-	_, err := s.idle(context.Background())
+	_, err := s.idle(context.Background(), true)
 	return err
 }

@@ -22,6 +22,20 @@ func TestSave(t *testing.T) {
 		b.withdrawn(r, one)
 		b.calls("vyos-save-config.py", 2*i+2)
 	}
+	for _, via := range []string{ViaConfig, ViaVbash} { // VyOS would write an empty configuration
+		waiting, release := b.system.HoldUp("my_commit")
+		done := make(chan error, 1)
+		go func() {
+			done <- b.apply(b.router(Options{Method: MethodStatic, Via: via, Save: true}), routers.Announced, one)
+		}()
+		waiting()
+		b.system.Boot("")
+		release()
+		b.wantError(<-done, routers.ErrUnavailable, "boot")
+		b.system.Boot("0")
+		b.calls("vyos-save-config.py", 4)
+		b.withdrawn(b.router(Options{Method: MethodStatic}), one)
+	}
 	b.system.Fault(vyostest.CommitRefused, 1, "no")
 	b.wantError(b.apply(b.router(Options{Method: MethodStatic, Save: true}), routers.Announced, one), routers.ErrRefused)
 	b.calls("vyos-save-config.py", 4)

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 
 	"vouch/routers"
 	"vouch/routers/command"
+	"vouch/routers/frr/vty"
 )
 
 // Where things are below the root.
@@ -56,22 +56,13 @@ func (s system) path(parts ...string) string {
 func (s system) api(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	spec := command.Spec{Path: s.path(cliShellAPI), Args: args, Env: s.environment(), MaxOutput: 4 << 20}
-	out, err := command.Run(ctx, spec)
-	for range attempts {
-		if err != nil || !out.Unfinished {
-			break
-		}
-		out, err = command.Run(ctx, spec)
-	}
+	out, err := command.Run(ctx, command.Spec{Path: s.path(cliShellAPI), Args: args, Env: s.environment(), MaxOutput: 4 << 20})
 	what := "cli-shell-api " + strings.Join(args[:min(2, len(args))], " ")
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return "", routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s is not there: is this VyOS?", s.path(cliShellAPI))
 	case err != nil:
 		return "", routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s: %w", what, err)
-	case out.Unfinished: // words that are missing are children of a node that others made
-		return "", routers.Errorf(routers.ErrUnavailable, "%s: the answer did not come whole", what)
 	case out.Truncated:
 		return "", routers.Errorf(routers.ErrUnavailable, "%s: too long an answer", what)
 	case out.Code != 0:
@@ -112,20 +103,30 @@ func (s system) shim() string {
 // ready says why nothing may be committed now: each of these was seen to lose a configuration, or to lock its
 // operators out.
 func (s system) ready() (group uint32, err error) {
+	group, err = s.whole()
+	if err != nil {
+		return 0, err
+	}
+	return group, mayConfigure(os.Geteuid(), os.Getegid(), group)
+}
+
+// whole is ready but for the rights of this process.
+func (s system) whole() (group uint32, err error) {
 	if _, err := os.Stat(s.path(bootMarker)); err != nil {
 		return 0, routers.Errorf(routers.ErrUnavailable, "VyOS has not finished its boot, or this process has a /tmp of its own (PrivateTmp=): there is no %s", s.path(bootMarker))
 	}
 	if info, err := os.Stat(s.path("dev/fuse")); err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return 0, routers.Errorf(routers.ErrRefused, "%s is not a device that can be used, and without it a commit erases the configuration: the unit must not have PrivateDevices= or DevicePolicy=", s.path("dev/fuse"))
 	}
-	group, err = s.group()
-	if err != nil {
-		return 0, err
+	return s.group()
+}
+
+// mayConfigure refuses users whom VyOS would.
+func mayConfigure(uid, gid int, group uint32) error {
+	if uid != 0 && gid != int(group) {
+		return routers.Errorf(routers.ErrRefused, "this process is neither root nor of group %s, and could not configure VyOS: run it as root", groupName)
 	}
-	if os.Geteuid() != 0 && os.Getegid() != int(group) {
-		return 0, routers.Errorf(routers.ErrRefused, "this process is neither root nor of group %s, and could not configure VyOS: run it as root", groupName)
-	}
-	return group, nil
+	return nil
 }
 
 // group is the number of vyattacfg.
@@ -193,17 +194,28 @@ func (s system) holder() (pid int, err error) {
 	return int(lock.Pid), nil
 }
 
-// staticd says that the daemon which keeps static routes is gone. VyOS would go on for long, with the lock of all
-// commits, and tell of it in a traceback, or not at all.
-func (s system) staticd(sockets string) error {
-	conn, err := net.DialTimeout("unix", filepath.Join(sockets, "staticd.vty"), time.Second)
-	switch {
-	case err == nil:
-		return conn.Close()
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
-		return routers.Errorf(errors.Join(routers.ErrUnavailable, err), "staticd of VyOS's FRR does not run (%s), and nothing was committed: watchfrr starts it again; if it does not, see journalctl -u frr", filepath.Join(sockets, "staticd.vty"))
+// staticd says that the daemon which keeps static routes is gone, or hangs. VyOS would go on for long, with the lock of
+// all commits, and tell of it in a traceback, or not at all.
+func staticd(ctx context.Context, sockets string, timeout time.Duration) error {
+	const name = "staticd"
+	conn, err := vty.Dial(ctx, sockets, name)
+	if err == nil {
+		c := vty.New(conn, timeout)
+		defer c.Close()
+		_, err = c.Do(ctx, "enable")
 	}
-	return nil // it may well run
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
+		return routers.Errorf(errors.Join(routers.ErrUnavailable, err), "staticd of VyOS's FRR does not run (%s), and nothing was committed: watchfrr starts it again; if it does not, see journalctl -u frr", vty.Path(sockets, name))
+	case hangs(err), errors.Is(err, unix.EAGAIN):
+		return routers.Errorf(errors.Join(routers.ErrUnavailable, err), "nothing was committed, as staticd of VyOS's FRR hangs: watchfrr starts it anew; if it does not, see journalctl -u frr: %w", err)
+	}
+	return nil // it may well do what it is told
+}
+
+// hangs tells of an error that is of a daemon which does not answer.
+func hangs(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // lockedBy is the error of a lock that a process holds, which is as old as the process at most.

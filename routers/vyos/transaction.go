@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,8 +18,8 @@ type transaction struct {
 	options Options
 	system  system
 	ops     []op
-	scope   scope
 	commits func(bool) // called with true when a commit begins, which nothing breaks off, and false when it has ended
+	others  func()     // called now and then while others have the lock, and when they have given it up
 }
 
 // run makes the changes. Until the commit begins it ends with ctx; then nothing ends it. The error is of a class of
@@ -55,32 +54,35 @@ func (t *transaction) inside(ctx context.Context, s *session) error {
 		err = t.commit(ctx, s)
 	}
 	if err != nil { // what is left pending would go into the next commit of the session
-		_, derr := s.run(context.Background(), s.program("my_discard"))
-		err = routers.Join(err, derr)
+		err = routers.Join(err, s.discard())
 	}
 	return routers.Join(append(refused, err)...)
 }
 
-// edit puts the ops into the session, and tells whether any could be. One that VyOS refuses for what it is does not
-// keep back those of other prefixes.
+// edit puts the ops into the session, and tells whether there are any. One that VyOS refuses for what it is keeps back
+// all of its prefix, which would be announced in another way than was wanted, and none of the others.
 func (t *transaction) edit(ctx context.Context, s *session) (made bool, refused []error, err error) {
-	var without []netip.Prefix
-	for _, o := range t.ops {
-		if slices.Contains(without, o.prefix) {
+	for i := 0; i < len(t.ops); {
+		o := t.ops[i]
+		out, err := t.put(ctx, s, o)
+		if err != nil {
+			return false, refused, err
+		}
+		if out.verdict != refusal {
+			i++
 			continue
 		}
-		out, err := t.put(ctx, s, o)
-		switch {
-		case err != nil:
-			return false, refused, err
-		case out.verdict == refusal:
-			without = append(without, o.prefix)
-			refused = append(refused, &routers.PrefixError{Prefix: o.prefix, Err: routers.Errorf(routers.ErrRefused, "%s: VyOS refuses `%s`: %s", o.prefix, o.line(), out.reason)})
-		default:
-			made = true
+		refused = append(refused, &routers.PrefixError{Prefix: o.prefix, Err: routers.Errorf(routers.ErrRefused, "%s: VyOS refuses `%s`: %s", o.prefix, o.line(), out.reason)})
+		half := i > 0 && t.ops[i-1].prefix == o.prefix
+		t.ops = slices.DeleteFunc(t.ops, func(other op) bool { return other.prefix == o.prefix })
+		if half {
+			if err := s.discard(); err != nil {
+				return false, refused, err
+			}
+			i = 0
 		}
 	}
-	return made, refused, nil
+	return len(t.ops) > 0, refused, nil
 }
 
 // attempts is how often a set or delete is tried that fails without a word, as it may beside another's commit.
@@ -123,12 +125,12 @@ func (t *transaction) commit(ctx context.Context, s *session) error {
 		if err := t.free(ctx, until); err != nil {
 			return err
 		}
-		if changed, err := s.changed(ctx); err != nil || !changed {
-			return err
+		if changed, err := s.changed(ctx); err != nil || !changed { // without its mount a session has forgotten all
+			return routers.Join(err, s.whole())
 		}
 		diff, err := s.diff(ctx)
 		if err == nil {
-			err = t.scope.check(diff)
+			err = t.check(ctx, diff)
 		}
 		if err == nil {
 			err = s.whole()
@@ -183,7 +185,7 @@ func (t *transaction) save(s *session, out outcome) error {
 // How long is waited between two looks at a lock that others hold; a quarter more or less.
 const (
 	lockMin = 250 * time.Millisecond
-	lockMax = 2 * time.Second
+	lockMax = time.Second
 )
 
 // free waits until nobody holds the lock of all commits.
@@ -199,6 +201,7 @@ func (t *transaction) free(ctx context.Context, until time.Time) error {
 		if err := pause(ctx, wait*3/4+rand.N(wait/2)); err != nil {
 			return routers.Join(t.locked(), err)
 		}
+		t.others()
 	}
 }
 

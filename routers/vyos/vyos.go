@@ -164,15 +164,19 @@ func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 		return nil, nil
 	}
 	os, err := r.method.observe(ctx, ps)
+	for i := range os {
+		os[i].Detail = startedByVyOS(os[i].Detail)
+	}
 	if err != nil {
-		err = fmt.Errorf("vyos: %w", err)
+		err = fmt.Errorf("vyos: %w", inVyOSWords{err})
 	}
 	return os, err
 }
 
 // Apply asks for the changes, withdraws first. With method static all of them are one commit, which takes
 // seconds. When ctx ends before it does the commit goes on, and the error is of class routers.ErrBusy; the next
-// Apply waits for it first. What is withdrawn is taken out of FRR at once, before the commit. The error is of the
+// Apply waits for it first. What is withdrawn is taken out of FRR at once, before the commit; while another one
+// still runs that is all, so that it can be read, and the error is of class routers.ErrBusy too. The error is of the
 // classes of package routers, and holds a routers.PrefixError for each change that failed alone.
 func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {
 	var able []routers.Change

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"vouch/routers"
-	"vouch/routers/vyos/vyostest"
 )
 
 // What keeps a withdraw from FRR, and what does not; both ways of configuring stand these.
@@ -22,16 +23,20 @@ var withdraws = []scene{
 			if active := b.system.Active(); !slices.Contains(active, node+" "+child+" "+value) {
 				b.Fatalf("it was not set: %q", active)
 			}
-			b.system.Fault(vyostest.CommitSlow, 1, "2s")
-			done := make(chan error)
+			if o := b.observe(r, one)[0]; o.Stage != routers.Advertised || o.Broken || !strings.Contains(o.Detail, child) {
+				b.Errorf("while it is announced the %s is not told: %+v", child, o)
+			}
+			_, release := b.system.HoldUp("my_commit")
+			done := make(chan error, 1)
 			go func() { done <- b.apply(r, routers.Withdrawn, one) }()
 			b.core(child == "next-hop", one) // his own route is his to announce
+			release()
 			b.must(<-done)
 			if active := b.system.Active(); !slices.Contains(active, node+" "+child+" "+value) || slices.Contains(active, node+" blackhole") {
 				b.Errorf("%s: %q", child, active)
 			}
 			b.wait("it to be told", func() error {
-				if o := b.observe(r, one)[0]; !strings.Contains(o.Detail, child) {
+				if o := b.observe(r, one)[0]; !strings.Contains(o.Detail, child) || o.Stage > routers.Selected && child != "next-hop" {
 					return fmt.Errorf("it is %+v", o)
 				}
 				return nil
@@ -51,53 +56,71 @@ var withdraws = []scene{
 	}},
 	{name: "a commit brings back what was withdrawn meanwhile", play: func(b *bench, r *Router) {
 		b.announced(r, one)
-		b.system.Fault(vyostest.CommitSlow, 1, "2s")
+		waiting, release := b.system.HoldUp("my_commit")
 		ctx, cancel := context.WithCancel(b.Context())
 		defer cancel()
-		go func() {
-			b.wait("the commit to begin", func() error {
-				if !b.system.Locked() {
-					return errors.New("not yet")
-				}
-				return nil
-			})
-			cancel()
-		}()
+		go func() { waiting(); cancel() }()
 		b.wantError(b.applyWithin(ctx, r, routers.Announced, two), routers.ErrBusy, "still committing")
-		short, stop := context.WithTimeout(b.Context(), 200*time.Millisecond)
-		defer stop()
-		b.wantError(b.applyWithin(short, r, routers.Withdrawn, one, two), routers.ErrBusy)
+		err := b.apply(r, routers.Withdrawn, one, two)
+		b.wantError(err, routers.ErrBusy, "still committing")
+		if errors.Is(err, context.DeadlineExceeded) {
+			b.Error("the withdraw could be read only when its time was over")
+		}
 		b.core(false, one, two)
+		release()
 		b.wait("the commit to end", func() error { // which makes both anew
 			if b.system.Locked() || !b.configured(two) {
 				return errors.New("not yet")
 			}
 			return nil
 		})
-		b.core(false, one, two) // nobody has asked again
+		method := r.method.(*static)
+		method.mu.Lock()
+		j := method.running
+		method.mu.Unlock()
+		<-j.done
+		b.wait("FRR to have lost both, though nobody asks again", func() error {
+			return b.do(func() error {
+				origins, err := r.source.Zebra(b.Context(), []netip.Prefix{one, two})
+				if err == nil && (origins[0].There || origins[1].There) {
+					err = fmt.Errorf("it has %+v", origins)
+				}
+				return err
+			})
+		})
 		b.withdrawn(r, one, two)
 	}},
 	{name: "a withdraw does not wait for its commit", play: func(b *bench, r *Router) {
 		b.announced(r, both...)
-		b.system.Fault(vyostest.CommitSlow, 1, "3s")
-		done := make(chan error)
+		_, release := b.system.HoldUp("my_commit")
+		done := make(chan error, 1)
 		go func() { done <- b.apply(r, routers.Withdrawn, both...) }()
 		b.core(false, both...)
-		select {
-		case err := <-done:
-			b.Errorf("the commit ended first: %v", err)
-			return
-		default:
-		}
+		release()
 		b.must(<-done)
 		b.becomes(r, routers.Absent, false, both...)
 	}},
+	{name: "FRR hangs", options: Options{Timeout: 300 * time.Millisecond}, play: func(b *bench, r *Router) {
+		node := b.lab.Nodes[0].FRR
+		for _, daemon := range []string{"zebra", "staticd"} {
+			b.announced(r, one)
+			before := len(b.system.CallsOf("setupSession"))
+			for _, c := range []routers.Change{{Prefix: one, Want: routers.Withdrawn}, {Prefix: two, Want: routers.Announced}} {
+				b.must(node.Signal(daemon, syscall.SIGSTOP))
+				err := b.apply(r, c.Want, c.Prefix)
+				b.must(node.Signal(daemon, syscall.SIGCONT))
+				b.wantError(err, routers.ErrUnavailable, "nothing was committed", daemon)
+			}
+			b.calls("setupSession", before)
+			b.withdrawn(r, one)
+		}
+	}},
 	{name: "staticd is dead", play: func(b *bench, r *Router) {
-		frr := b.lab.Nodes[0].FRR
-		b.must(frr.StopDaemon("staticd"))
+		node := b.lab.Nodes[0].FRR
+		b.must(node.StopDaemon("staticd"))
 		b.wantError(b.apply(r, routers.Announced, one), routers.ErrUnavailable, "staticd of VyOS's FRR does not run", "nothing was committed")
 		b.calls("setupSession", 0)
-		b.must(frr.StartDaemon(b.Context(), "staticd"))
+		b.must(node.StartDaemon(b.Context(), "staticd"))
 		b.announced(r, one)
 		b.withdrawn(r, one)
 	}},

@@ -57,7 +57,7 @@ func (r *WithdrawReport) ExitCode() int {
 
 func (a *app) withdrawCmd() *cobra.Command {
 	var owned, asJSON bool
-	patience := 10 * time.Second
+	var patience time.Duration
 	cmd := &cobra.Command{
 		Use:   "withdraw --owned",
 		Short: "Withdraw everything that the configuration manages, without an agent",
@@ -77,23 +77,21 @@ then. It needs the rights that the agent has.`,
 			switch {
 			case !owned:
 				return errors.New("withdraw needs --owned, which means all prefixes of the configuration; for one service, and with an agent: vouch drain SERVICE")
-			case patience <= 0:
+			case cmd.Flags().Changed("timeout") && patience <= 0:
 				return fmt.Errorf("--timeout must be above 0 (got %s)", patience)
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
-			defer cancel()
-			return a.withdraw(ctx, cmd, asJSON)
+			return a.withdraw(cmd, patience, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&owned, "owned", false, "all prefixes of the configuration")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	lengthVar(cmd, &patience, "timeout", "how long to try, and to wait for the routing table")
+	lengthVar(cmd, &patience, "timeout", "how long to try, and to wait for the routing table (default 10s, or deadline of [router] where that is longer)")
 	return cmd
 }
 
-func (a *app) withdraw(ctx context.Context, cmd *cobra.Command, asJSON bool) error {
+func (a *app) withdraw(cmd *cobra.Command, patience time.Duration, asJSON bool) error {
 	w := cmd.OutOrStdout()
-	report, err := a.withdrawal(ctx)
+	report, err := a.withdrawal(cmd.Context(), patience)
 	if err != nil {
 		return notDone(w, err, asJSON)
 	}
@@ -110,11 +108,17 @@ func (a *app) withdraw(ctx context.Context, cmd *cobra.Command, asJSON bool) err
 	return exitOf(err)
 }
 
-func (a *app) withdrawal(ctx context.Context) (*WithdrawReport, error) {
+// withdrawal tries for so long, or by default as long as the router may take.
+func (a *app) withdrawal(ctx context.Context, patience time.Duration) (*WithdrawReport, error) {
 	cfg, err := a.load()
 	if err != nil {
 		return nil, err
 	}
+	if patience == 0 {
+		patience = max(10*time.Second, cfg.Router.Deadline)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	report, err := a.deps.Withdraw(ctx, cfg)
 	if errors.Is(err, control.ErrRunning) {
 		return nil, &exitError{ExitUnhealthy, fmt.Errorf("%w; or withdraw while it runs: vouch drain SERVICE", err)}
@@ -149,7 +153,7 @@ func leftText(r *WithdrawReport) string {
 	var are []string
 	for _, p := range r.left() {
 		text := p.Prefix + " is " + stageText(&p)
-		if why := cmp.Or(p.Error, p.Detail); why != "" {
+		if why := fold(p.Error, p.Detail); why != "" {
 			text += " (" + why + ")"
 		}
 		are = append(are, text)

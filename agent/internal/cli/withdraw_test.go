@@ -32,7 +32,7 @@ func testWithdraw(ctx context.Context, cfg *config.Config) (*WithdrawReport, err
 		return nil, fmt.Errorf("%w (pid 42): stop it first, nothing was changed", control.ErrRunning)
 	case "stuck":
 		r.Took = 10 * time.Second
-		ps[0].Stage, ps[0].Error = routers.Advertised, "ospfd: refused: no"
+		ps[0].Stage, ps[0].Error, ps[0].Detail = routers.Advertised, "ospfd: refused: no", "it may come back"
 		ps[1].Stage, ps[1].Detail = routers.Unknown, "not asked"
 	case "away":
 		r.Took, r.Router.OK, r.Router.Error = 10*time.Second, false, "ospfd.vty: connection refused"

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"vouch/routers"
 )
 
 const (
@@ -43,7 +45,7 @@ func (l *Loop) call(ctx context.Context, j job) (broken bool, err error) {
 	for {
 		select {
 		case err := <-done:
-			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && !errors.Is(err, routers.ErrBusy) { // that tells what it waits for
 				err = fmt.Errorf("%s: %s is not done after %s: %w", l.router, j.what, j.bound, err)
 			}
 			return broken && err != nil, err

@@ -49,6 +49,32 @@ func TestCascadeBesideAHungReading(t *testing.T) {
 	})
 }
 
+// TestWithdrawIsReadBeforeAnAnnounceThatHangs: the announce which the withdraw has broken off hangs again, and what
+// has become of the withdraw is told before that.
+func TestWithdrawIsReadBeforeAnAnnounceThatHangs(t *testing.T) {
+	run(t, Options{Timeout: time.Second, ApplyTimeout: 4 * time.Second}, stages{b: routers.Advertised}, func(r *rig) {
+		r.loop.Want(Desired{a: withdrawn, b: announced})
+		r.until(time.Second, "synced", synced)
+		r.f.do(func() {
+			r.f.applyErr = func(cs []routers.Change) error {
+				r.f.applyTake = 0
+				if cs[len(cs)-1].Prefix == a {
+					r.f.applyTake = time.Minute
+				}
+				return nil
+			}
+		})
+		r.loop.Want(Desired{a: announced, b: announced})
+		r.pass(time.Second)
+		r.loop.Want(Desired{a: announced, b: withdrawn})
+		r.until(200*time.Millisecond, "withdrawn", reads(b, routers.Absent))
+		r.pass(time.Second)
+		if out := r.report().Outstanding; len(out) != 1 || out[a].Doing != Announcing {
+			t.Errorf("outstanding: %+v", out)
+		}
+	})
+}
+
 func TestPutBackWhileUnconfirmed(t *testing.T) {
 	hung := fmt.Errorf("ospfd: %w", routers.ErrUnavailable)
 	for _, tc := range []struct {

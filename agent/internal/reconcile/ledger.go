@@ -270,6 +270,16 @@ func (l *ledger) polls() bool {
 	return false
 }
 
+// withdrawing says whether a withdraw is being read back.
+func (l *ledger) withdrawing() bool {
+	for p, e := range l.entries {
+		if l.want[p] == routers.Withdrawn && !e.waits() {
+			return true
+		}
+	}
+	return false
+}
+
 // nextAttempt gives the time of the next change to be asked for; zero: none is waiting.
 func (l *ledger) nextAttempt() time.Time {
 	var at time.Time

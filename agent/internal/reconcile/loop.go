@@ -116,6 +116,7 @@ type Loop struct {
 	hinted            bool          // a hint has not been followed yet
 	now               bool          // the next reading is due now
 	broken            bool          // the last Apply was broken off: read before the next one
+	alone             bool          // one was, for withdraws that are not read to have come about yet
 	lastBreak         time.Time
 	readings, applies uint64
 }
@@ -217,7 +218,8 @@ func (l *Loop) adopt() bool {
 	return true
 }
 
-// step reads, compares and asks for changes, once.
+// step reads, compares and asks for changes, once. What an Apply was broken off for is asked for alone, and read to
+// have come about before the rest is taken up again, which may take as long as it did.
 func (l *Loop) step(ctx context.Context) {
 	if l.adopt() && !l.broken {
 		if cs := l.led.urgent(time.Now()); len(cs) > 0 && !l.apply(ctx, cs) {
@@ -233,7 +235,13 @@ func (l *Loop) step(ctx context.Context) {
 	if l.adopt() {
 		l.now = true // there may be prefixes that were not read
 	}
-	if cs := l.led.due(time.Now()); len(cs) > 0 {
+	cs := l.led.due(time.Now())
+	if first := l.led.urgent(time.Now()); l.alone && (len(first) > 0 || l.led.withdrawing()) {
+		cs = first
+	} else {
+		l.alone = false
+	}
+	if len(cs) > 0 {
 		l.apply(ctx, cs)
 	}
 }
@@ -315,7 +323,7 @@ func (l *Loop) apply(ctx context.Context, cs []routers.Change) bool {
 		worth:     func(next Desired) bool { return interrupts(cs, l.led.want, next) },
 		do:        func(ctx context.Context) error { return l.router.Apply(ctx, slices.Clone(cs)) },
 		meanwhile: l.tell})
-	l.broken, l.now, l.poll = broken, true, 0
+	l.broken, l.alone, l.now, l.poll = broken, l.alone || broken, true, 0
 	switch now, random := time.Now(), l.opt.Rand(); {
 	case broken: // as if not asked: due at once
 	case err != nil:

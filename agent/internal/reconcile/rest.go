@@ -53,7 +53,7 @@ func (l *Loop) nextStep() time.Time {
 	if l.led.polls() {
 		sooner(last.Add(l.poll))
 	}
-	if t := l.led.nextAttempt(); !t.IsZero() {
+	if t := l.led.nextAttempt(); !t.IsZero() && !l.alone { // else what is polled for comes first
 		sooner(t)
 	}
 	if l.hinted {

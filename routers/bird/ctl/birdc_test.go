@@ -91,6 +91,7 @@ func TestBirdcFailures(t *testing.T) {
 		"cut off by bird": {restricted + "1007-Table master4:\n", "Connection closed by server\n", "exit 1", "Connection closed by server"},
 		"own complaint":   {restricted + "No such command. Press `?' for help.\n", "", "exit 0", "No such command"},
 		"more behind":     {restricted + "0013 up\n0013 up\n", "", "exit 0", "more behind the reply"},
+		"others go on":    {restricted, "", "sleep 60 & exit 0", "left something running that holds its output"},
 		"something else":  {"hello\nworld\n", "", "exit 0", `"hello"`},
 	} {
 		b := recorded(t, test.stdout, test.stderr, test.exit)

@@ -46,8 +46,7 @@ func build(ctx context.Context) ([]byte, error) {
 // places are where the programs are.
 var places = []string{
 	"/usr/bin/cli-shell-api", "/opt/vyatta/sbin/my_set", "/opt/vyatta/sbin/my_delete", "/opt/vyatta/sbin/my_commit",
-	"/opt/vyatta/sbin/my_discard", "/usr/bin/sg", "/usr/bin/vtysh", "/usr/bin/systemctl",
-	"/usr/libexec/vyos/vyos-save-config.py", "/usr/libexec/vyos/conf_mode/protocols_static.py",
+	"/opt/vyatta/sbin/my_discard", "/usr/libexec/vyos/vyos-save-config.py", "/usr/libexec/vyos/conf_mode/protocols_static.py",
 	store.Hidden + "/expand", store.Hidden + "/hold",
 }
 
@@ -56,10 +55,8 @@ func (s *System) place(text []byte) error {
 	if err := executable(s.Path(places[0]), text); err != nil {
 		return err
 	}
-	for _, p := range places[1:] {
-		if err := os.Link(s.Path(places[0]), s.Path(p)); err != nil {
-			return err
-		}
+	if err := s.names(places[1:]...); err != nil {
+		return err
 	}
 	bash, err := command.Look("bash")
 	if err != nil {
@@ -69,6 +66,16 @@ func (s *System) place(text []byte) error {
 		return err
 	}
 	return executable(s.Path("/usr/bin/vbash"), text)
+}
+
+// names gives the program more names.
+func (s *System) names(paths ...string) error {
+	for _, p := range paths {
+		if err := os.Link(s.Path(places[0]), s.Path(p)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // executable writes a program. No process is started meanwhile: it would hold the file open for writing until

@@ -18,11 +18,17 @@ import (
 // patience is how long a test waits for a state.
 const patience = 30 * time.Second
 
-// A result is what one program left. Texts are without blank lines and indents, as these differ by release.
+// quick is how long a commit of the stand-in takes where nothing has to come in between.
+const quick = 20 * time.Millisecond
+
+// A result is what one program left.
 type result struct {
 	code     int
 	out, err string
 }
+
+// anything stands for a text that is not compared.
+const anything = "…"
 
 // A router is VyOS, a real one or the stand-in.
 type router struct {
@@ -32,6 +38,9 @@ type router struct {
 	system *vyostest.System // nil: a real one
 	node   *lab.Node
 	frr    *lab.FRR
+	made   *[]string  // the sessions that a row has made
+	absent [][]string // the nodes above the prefixes that were not there, lowest first
+	before *state     // nil: it is nobody's
 }
 
 // real says whether the tests run on a router, which somebody has to ask for. There is no go there:
@@ -39,7 +48,13 @@ type router struct {
 //	go test -c ./routers/vyos/vyostest          # then copy vyostest.test to the router
 //	VYOS_ROOT=/ ./vyostest.test -test.run TestContract    # as root
 //
-// It commits the prefixes below and takes them back, saves nothing, and leaves out what needs a fault.
+// What a run does there: it commits the prefixes below, fewer than twenty times, and takes them back; each of these
+// commits is a revision in the archive (and goes to commit-archive, and to the hooks), in the routing of the router for
+// a moment, and known to those in configuration mode. A commit is made only in a session that is mounted, of which the
+// difference is those prefixes and nothing else. It holds the lock of commits for some seconds in all. It never saves
+// over config.boot, but to a file in /tmp, which it removes. Every session that it opens ends with its row,
+// whatever became of that; those of others, and their edits, are not touched. What needs a fault is left out, and so
+// is the comparison of indents and blank lines, as these differ by release.
 func real() bool { return os.Getenv("VYOS_ROOT") == "/" }
 
 // open gives the router that the environment names, and otherwise a stand-in over a real FRR.
@@ -49,7 +64,7 @@ func open(t testing.TB, o vyostest.Options) *router {
 		if !real() {
 			t.Fatalf("VYOS_ROOT is %q: only / is a router; without it the stand-in is tested", root)
 		}
-		r := &router{TB: t, root: "/", env: vyostest.RealEnv()}
+		r := &router{TB: t, root: "/", env: vyostest.RealEnv(), made: new([]string)}
 		for _, p := range prefixes {
 			if r.api(nil, "existsActive", "protocols", "static", node(p), p).code == 0 {
 				t.Fatalf("this router has %s: not tested, as it would be deleted; if a test left it, delete it by hand", p)
@@ -68,7 +83,7 @@ func open(t testing.TB, o vyostest.Options) *router {
 	}
 	o.SocketDir = frr.SocketDir()
 	s := vyostest.New(t, o)
-	return &router{TB: t, root: s.Root(), env: s.Env(), system: s, node: node, frr: frr}
+	return &router{TB: t, root: s.Root(), env: s.Env(), system: s, node: node, frr: frr, made: new([]string)}
 }
 
 // run runs a program of the system with more variables, in the group that it needs.
@@ -79,68 +94,42 @@ func (r *router) run(env []string, path string, args ...string) result {
 			r.Fatalf("not committed on a real router: %v", err)
 		}
 	}
+	line := "umask 0002; exec " + quote(append([]string{r.path(path)}, args...))
+	return r.command(command.Spec{Path: r.path("/usr/bin/sg"), Args: []string{"vyattacfg", "-c", line},
+		Env: slices.Concat(r.env, env), MaxOutput: 4 << 20})
+}
+
+// command runs anything.
+func (r *router) command(spec command.Spec) result {
+	r.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 3*time.Minute)
 	defer cancel()
-	line := "umask 0002; exec " + quote(append([]string{r.path(path)}, args...))
-	out, err := command.Run(ctx, command.Spec{Path: r.path("/usr/bin/sg"), Args: []string{"vyattacfg", "-c", line},
-		Env: slices.Concat(r.env, env), MaxOutput: 4 << 20})
+	out, err := command.Run(ctx, spec)
 	if err != nil {
 		r.Fatal(err)
 	}
 	if out.Signal != 0 {
 		out.Code = 128 + int(out.Signal)
 	}
-	return result{out.Code, trim(out.Stdout), trim(out.Stderr)}
+	return result{out.Code, string(out.Stdout), string(out.Stderr)}
 }
 
-// whole says what a commit of a session would do beside what the tests want, in which case it must not be made:
-// without its mount it would erase the router's configuration.
-func (r *router) whole(env []string) error {
-	r.Helper()
-	work, mounted := "", false
-	for _, v := range env {
-		if dir, ok := strings.CutPrefix(v, "VYATTA_TEMP_CONFIG_DIR="); ok {
-			work = dir
-		}
+// is says whether a text is what is wanted: to the last blank on the stand-in, and on a router as far as releases
+// agree.
+func (r *router) is(got, want string) bool {
+	if r.system == nil {
+		got, want = trim(got), trim(want)
 	}
-	if _, err := os.Stat(work); err != nil {
-		return nil // and so no session, and no commit
-	}
-	mounts, err := os.ReadFile(r.path("/proc/self/mounts"))
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(string(mounts)) {
-		f := strings.Fields(line)
-		mounted = mounted || len(f) > 2 && f[1] == work && strings.HasPrefix(f[2], "fuse")
-	}
-	if !mounted {
-		return fmt.Errorf("%s is not mounted", work)
-	}
-	for line := range strings.Lines(r.api(env, strings.Fields(showDiff)...).out) {
-		if !r.ours(strings.Fields(strings.ReplaceAll(line, "'", ""))) {
-			return fmt.Errorf("it would %s", line)
-		}
-	}
-	return nil
+	return got == want || want == anything
 }
 
-// ours says whether a line of the difference is about the prefixes of the tests and nothing else.
-func (r *router) ours(line []string) bool {
+// wants compares all that a program left.
+func (r *router) wants(what string, got, want result) {
 	r.Helper()
-	switch {
-	case len(line) < 4 || line[1] != "protocols" || line[2] != "static":
-		return false
-	case len(line) > 4:
-		return slices.Contains(prefixes, line[4])
+	if got.code != want.code || !r.is(got.out, want.out) || !r.is(got.err, want.err) {
+		r.Errorf("%s:\n got %d, stdout %.999q, stderr %.999q\nwant %d, stdout %q, stderr %q",
+			what, got.code, got.out, got.err, want.code, want.out, want.err)
 	}
-	var others []string // the last one was deleted, so that its node goes
-	for _, p := range strings.Fields(r.api(nil, "listActiveNodes", "protocols", "static", line[3]).out) {
-		if p = strings.Trim(p, "'"); !slices.Contains(prefixes, p) {
-			others = append(others, p)
-		}
-	}
-	return len(others) == 0
 }
 
 func (r *router) path(p string) string { return strings.TrimSuffix(r.root, "/") + p }
@@ -148,9 +137,9 @@ func (r *router) path(p string) string { return strings.TrimSuffix(r.root, "/") 
 func quote(words []string) string { return "'" + strings.Join(words, "' '") + "'" }
 
 // trim takes blank lines and the space around the others away.
-func trim(b []byte) string {
+func trim(text string) string {
 	var lines []string
-	for l := range strings.Lines(string(b)) {
+	for l := range strings.Lines(text) {
 		if l = strings.TrimSpace(l); l != "" {
 			lines = append(lines, l)
 		}
@@ -166,13 +155,21 @@ func (r *router) api(env []string, args ...string) result {
 // variable finds what getSessionEnv sets, as VyOS's own ConfigSession does.
 var variable = regexp.MustCompile(`([A-Z_]+)=([^;\s]+)`)
 
-// session opens one, which ends with the test, and gives its variables.
-func (r *router) session(id string) []string {
+// variables gives those of a session, which need not be there.
+func (r *router) variables(id string) []string {
 	r.Helper()
 	env := variable.FindAllString(r.api(nil, "getSessionEnv", id).out, -1)
 	if len(env) != 5 {
 		r.Fatalf("getSessionEnv: %q", env)
 	}
+	return env
+}
+
+// session opens one, which ends with the test, and gives its variables.
+func (r *router) session(id string) []string {
+	r.Helper()
+	*r.made = append(*r.made, id)
+	env := r.variables(id)
 	if got := r.api(env, "setupSession"); got.code != 0 {
 		r.Fatalf("setupSession: %+v", got)
 	}
@@ -184,12 +181,25 @@ func (r *router) session(id string) []string {
 	return env
 }
 
-// clean removes the prefixes of the tests from the running configuration.
+// own names a session so that it is nobody else's, nor that of a process.
+func own(name string) string { return fmt.Sprintf("%s%s-%d", ownPrefix, name, os.Getpid()) }
+
+const ownPrefix = "vouchtest-"
+
+// clean removes the prefixes of the tests from the running configuration, where that is not what it was.
 func (r *router) clean() {
 	r.Helper()
-	env := r.session(fmt.Sprintf("vouchclean%d", time.Now().UnixNano()))
+	if r.before != nil && r.active() == r.before.active {
+		return
+	}
+	env := r.session(own("clean"))
 	for _, p := range prefixes {
 		r.run(env, "/opt/vyatta/sbin/my_delete", "protocols", "static", node(p), p)
+	}
+	for _, path := range r.absent {
+		if r.only(path...) { // VyOS leaves them there, empty
+			r.run(env, "/opt/vyatta/sbin/my_delete", path...)
+		}
 	}
 	if r.api(env, "sessionChanged").code == 0 {
 		if got := r.run(env, "/opt/vyatta/sbin/my_commit"); got.code != 0 {

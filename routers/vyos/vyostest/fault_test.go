@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"vouch/routers/vyos/vyostest"
+	"vouch/routers/vyos/vyostest/store"
 )
 
 // What a commit answers and what has become of VyOS and FRR, by fault.
 func TestCommitFaults(t *testing.T) {
-	r := standin(t, vyostest.Options{Delay: 20 * time.Millisecond})
+	r := standin(t, vyostest.Options{Delay: quick})
 	for _, c := range []struct {
 		fault       string
 		code        int
@@ -22,7 +23,8 @@ func TestCommitFaults(t *testing.T) {
 		{vyostest.CommitRefused, 1, false, false},
 		{vyostest.CommitRefusedSilent, 1, false, false},
 		{vyostest.CommitDeleteFailed, 1, false, false},
-		{vyostest.CommitInternal, 1, false, false},
+		{vyostest.CommitInternal, 1, false, true},
+		{vyostest.CommitTempLeft, 1, true, true},
 		{vyostest.CommitPartialOurs, 1, true, true},
 		{vyostest.CommitPartialOther, 1, false, false},
 		{vyostest.CommitNoFRR, 0, true, false},
@@ -95,6 +97,104 @@ func TestLockHeld(t *testing.T) {
 	r.await("the lock to be free", func() bool { return !r.system.Locked() })
 }
 
+// The lock is held for as many commits as it was told to, or until it is told again.
+func TestLockHeldTimes(t *testing.T) {
+	r := standin(t, vyostest.Options{Delay: quick})
+	env := r.session("vouchheld")
+	busy := says("my_commit", 1, locked)
+	r.system.Fault(vyostest.LockHeld, 2)
+	r.steps(env, ok("my_set "+black), busy, busy, ok("my_commit"), ok("existsActive "+black))
+	r.system.Fault(vyostest.LockHeld, -1)
+	r.steps(env, busy, busy, busy)
+	r.system.Fault(vyostest.LockHeld, 0)
+	r.await("the lock to be free", func() bool { return !r.system.Locked() })
+}
+
+// An operator's commit holds the lock as long as it takes.
+func TestOperatorCommitting(t *testing.T) {
+	r := standin(t, vyostest.Options{Delay: quick})
+	o := r.system.Operator()
+	o.Edit("set service ssh")
+	release := o.Committing()
+	env := r.session("vouchbeside")
+	r.steps(env, ok("my_set "+black), says("my_commit", 1, locked), no("existsActive service"))
+	release()
+	r.steps(env, ok("existsActive service"), ok("my_commit"), ok("existsActive "+black))
+}
+
+// The boot is done after so many programs, or after a time, or when it is said.
+func TestBootAbsentTimes(t *testing.T) {
+	r := standin(t, vyostest.Options{Delay: quick})
+	done := func() bool {
+		b, err := os.ReadFile(r.path(store.Boot))
+		return err == nil && string(b) == "0"
+	}
+	for _, steps := range [][]bool{{false, true}, {false, false, true, true}} {
+		r.system.Fault(vyostest.BootAbsent, slices.Index(steps, true))
+		for i, want := range steps {
+			if done() != want {
+				t.Errorf("after %d programs: %v", i, done())
+			}
+			r.api(nil, "listActiveNodes", "protocols")
+		}
+	}
+	r.system.Fault(vyostest.BootAbsent, -1)
+	r.steps(r.session("vouchboot"), ok("my_set "+black))
+	if done() {
+		t.Error("done, which it was never to be")
+	}
+	r.system.Fault(vyostest.BootAbsent, 0)
+	if !done() {
+		t.Error("not done")
+	}
+	r.system.Fault(vyostest.BootAbsent, 1, "50ms")
+	r.await("the boot", done)
+	r.system.Fault(vyostest.BootAbsent, 1)
+	r.system.Boot("1")
+	r.api(nil, "listActiveNodes", "protocols")
+	if done() {
+		t.Error("what was said of the boot is overwritten")
+	}
+}
+
+// In 1.5 what becomes of FRR nobody is told.
+func TestDaemonDownLate(t *testing.T) {
+	r := standin(t, vyostest.Options{Style: vyostest.RerenderLate, Delay: quick, Late: time.Millisecond})
+	r.system.Fault(vyostest.CommitDaemonDown, 1)
+	r.steps(r.session("vouchdown"), ok("my_set "+black), ok("my_commit"), ok("existsActive "+black))
+	r.await("the script to end", func() bool {
+		calls := r.system.CallsOf("protocols_static.py")
+		return len(calls) == 1 && calls[0].Ended && calls[0].Code == 1
+	})
+	r.frrHas(route, false)
+}
+
+// In 1.5 a commit of routing takes all away that FRR was told behind VyOS's back, and brings back what was taken; other
+// commits do not.
+func TestReload(t *testing.T) {
+	r := standin(t, vyostest.Options{Style: vyostest.RerenderLate, Delay: quick, Late: time.Millisecond})
+	s := r.system
+	s.Vtysh("configure terminal", bgp, "neighbor 192.0.2.253 remote-as 65003", "address-family ipv4 unicast", "redistribute static", "neighbor 192.0.2.253 prefix-list KEPT in")
+	s.Vtysh("configure terminal", "ip prefix-list KEPT seq 5 permit 203.0.113.0/24")
+	s.Rendered()
+	rendered := s.Vtysh("show running-config")
+	s.Vtysh("configure terminal", bgp, "no bgp router-id", "neighbor 192.0.2.254 remote-as 65002", "address-family ipv4 unicast",
+		"no redistribute static", "network 203.0.113.0/24 route-map NEW", "neighbor 192.0.2.254 activate", "neighbor 192.0.2.253 weight 7")
+	s.Vtysh("configure terminal", "no ip prefix-list KEPT", "route-map NEW permit 10", "set metric 5")
+	changed := s.Vtysh("show running-config")
+	env := r.session("vouchreload")
+	r.steps(env, ok("my_set system time-zone UTC"), ok("my_commit"))
+	r.await("the script to end", func() bool { return s.CallsOf("protocols_static.py")[0].Ended })
+	if got := s.Vtysh("show running-config"); got != changed {
+		t.Errorf("a commit of something else made\n%s\nof\n%s", got, changed)
+	}
+	r.steps(env, ok("my_set protocols bgp timers holdtime 30"), ok("my_commit"))
+	r.await("the script to end", func() bool { return s.CallsOf("protocols_static.py")[1].Ended })
+	if got := s.Vtysh("show running-config"); got != rendered {
+		t.Errorf("there is\n%s\nand rendered was\n%s", got, rendered)
+	}
+}
+
 func TestSessionFaults(t *testing.T) {
 	r := standin(t, vyostest.Options{})
 	s := r.system
@@ -115,8 +215,8 @@ func TestSessionFaults(t *testing.T) {
 	}
 	s.Left("two", "set "+black)
 	r.steps(s.Session("two"), ok("sessionChanged"))
-	s.Fault(vyostest.SetRejected, 1, "203.0.113.1/32")
-	r.steps(s.Session("two"), says("my_set protocols static route "+q4+" blackhole", 1, "Error: 203.0.113.1/32 is not valid",
+	s.Fault(vyostest.SetRejected, 1, q4)
+	r.steps(s.Session("two"), says("my_set protocols static route "+q4+" blackhole", 1, "Error: "+q4+" is not valid",
 		"Invalid value", "Value validation failed", "Set failed"))
 }
 
@@ -150,7 +250,7 @@ func TestFaultTimes(t *testing.T) {
 
 // While a commit writes it the running configuration may be seen empty.
 func TestActiveEmpty(t *testing.T) {
-	r := standin(t, vyostest.Options{})
+	r := standin(t, vyostest.Options{Delay: quick})
 	r.system.Fault(vyostest.ActiveEmpty, 1, "500ms")
 	env := r.session("vouchempty")
 	r.steps(env, ok("my_set "+black))
@@ -164,7 +264,7 @@ func TestActiveEmpty(t *testing.T) {
 
 // Whoever calls may be killed at any step.
 func TestKillCaller(t *testing.T) {
-	r := standin(t, vyostest.Options{})
+	r := standin(t, vyostest.Options{Delay: quick})
 	env := r.session("vouchcaller")
 	r.system.Fault(vyostest.KillCaller, 1)
 	r.steps(env, ok("my_set "+black))

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"syscall"
 	"testing"
 
@@ -68,7 +67,7 @@ func (r *router) asWith(env []string, uid, gid uint32, groups []uint32, path str
 	if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		code = 128 + int(ws.Signal())
 	}
-	return result{code, trim(out), trim(errs)}
+	return result{code, string(out), string(errs)}
 }
 
 // start starts a program in a group of its own, and gives what kills the group, and what ends with the program.
@@ -91,5 +90,3 @@ func (r *router) start(env []string, path string) (kill func(), done <-chan stru
 type writer []byte
 
 func (w *writer) Write(p []byte) (int, error) { *w = append(*w, p...); return len(p), nil }
-
-func itoa(n int) string { return strconv.Itoa(n) }

@@ -44,6 +44,27 @@ func (s *System) HoldLock(args ...string) (release func()) {
 	return release
 }
 
+// HoldUp has the next run of a verb begin only once release is called, or the test ends. Waiting returns when it has come.
+func (s *System) HoldUp(verb string) (waiting, release func()) {
+	s.tb.Helper()
+	file, before := s.Path(store.Hidden+"/go-"+verb), len(s.CallsOf(verb))
+	if err := os.Remove(file); !errors.Is(err, os.ErrNotExist) {
+		s.must(err)
+	}
+	s.Fault(HeldUp, 1, verb, file)
+	waiting = func() {
+		s.tb.Helper()
+		for until := time.Now().Add(20 * time.Second); len(s.CallsOf(verb)) == before; time.Sleep(time.Millisecond) {
+			if time.Now().After(until) {
+				s.tb.Fatalf("vyostest: nobody runs %s", verb)
+			}
+		}
+	}
+	release = func() { s.tb.Helper(); s.must(os.WriteFile(file, nil, 0o644)) }
+	s.tb.Cleanup(release)
+	return waiting, release
+}
+
 // Locked says whether somebody holds the lock of commits.
 func (s *System) Locked() bool {
 	s.tb.Helper()
@@ -106,10 +127,14 @@ func (s *System) Session(id string) []string {
 // run runs a program as the operator, in the group.
 func (o *Operator) run(path string, args ...string) command.Output {
 	o.s.tb.Helper()
-	line := "umask 0002; exec " + tree.Quote(append([]string{o.s.Path(path)}, args...))
-	out, err := command.Run(o.s.tb.Context(), command.Spec{Path: o.s.Path("/usr/bin/sg"), Args: []string{"vyattacfg", "-c", line}, Env: o.env})
+	out, err := o.program(path, args...)
 	o.s.must(err)
 	return out
+}
+
+func (o *Operator) program(path string, args ...string) (command.Output, error) {
+	line := "umask 0002; exec " + tree.Quote(append([]string{o.s.Path(path)}, args...))
+	return command.Run(o.s.tb.Context(), command.Spec{Path: o.s.Path("/usr/bin/sg"), Args: []string{"vyattacfg", "-c", line}, Env: o.env})
 }
 
 // Edit does "set PATH" and "delete PATH", one after the other.
@@ -130,16 +155,38 @@ func (o *Operator) Edit(commands ...string) {
 // Commit commits, again while somebody else does.
 func (o *Operator) Commit() {
 	o.s.tb.Helper()
+	o.s.must(o.commit())
+}
+
+func (o *Operator) commit() error {
 	for {
-		out := o.run("/opt/vyatta/sbin/my_commit")
-		if out.Code == 0 {
-			return
-		}
-		if !strings.Contains(string(out.Stdout), "locked") {
-			o.s.tb.Fatalf("vyostest: operator: commit: %d: %s", out.Code, out.Stdout)
+		out, err := o.program("/opt/vyatta/sbin/my_commit")
+		switch {
+		case err != nil || out.Code == 0:
+			return err
+		case !strings.Contains(string(out.Stdout), "locked"):
+			return fmt.Errorf("operator: commit: %d: %s", out.Code, out.Stdout)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+// Committing begins a Commit that has the lock by now, and ends it with release. In the style RerenderLate nothing
+// holds a commit up: there it has ended by now.
+func (o *Operator) Committing() (release func()) {
+	o.s.tb.Helper()
+	waiting, free := o.s.HoldUp("protocols_static.py")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := o.commit(); err != nil {
+			o.s.tb.Errorf("vyostest: %v", err)
+		}
+	}()
+	release = func() { o.s.tb.Helper(); free(); <-done }
+	o.s.tb.Cleanup(release)
+	waiting()
+	return release
 }
 
 // Discard forgets the edits.

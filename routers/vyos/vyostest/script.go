@@ -29,8 +29,8 @@ func (s *System) template(style string) string {
 			b.WriteString("alias " + short + "=" + alias(short) + "\n")
 		}
 	}
-	env := "export " + strings.Join(s.Env(), " ")
-	return strings.NewReplacer("@ROOT@", s.Root(), "@ENV@", env, "@STYLE@", style, "@VERBS@", strings.Join(verbs, " ")).Replace(b.String())
+	env := "export " + strings.Join(env(s.inner), " ")
+	return strings.NewReplacer("@ROOT@", s.inner, "@ENV@", env, "@STYLE@", style, "@VERBS@", strings.Join(verbs, " ")).Replace(b.String())
 }
 
 // alias is what a word of vbash becomes.

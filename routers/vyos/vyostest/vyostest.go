@@ -57,12 +57,14 @@ type Options struct {
 	Collapse  bool          // what a delete leaves empty above goes too, up to protocols
 	Vyconf    bool          // the backend of the rolling releases of 2025, which says some things in other words
 	NoBoot    bool          // the system still boots: see System.Boot
+	NoConfigd bool          // vyos-configd does not run the scripts of a commit. In the style RerenderStatic it does: see store.Configd
 }
 
 // A System is one stand-in. Its methods may be called concurrently.
 type System struct {
 	tb    TB
 	store store.Store
+	inner string // the root as its programs see it: empty for /
 	owner *os.File
 }
 
@@ -79,11 +81,29 @@ func New(tb TB, o Options) *System {
 	if err != nil {
 		tb.Fatalf("vyostest: %v", err)
 	}
-	s := &System{tb: tb, store: store.Store{Root: root}, owner: owner}
+	s := &System{tb: tb, store: store.Store{Root: root}, inner: root, owner: owner}
 	tb.Cleanup(s.Close)
-	if err := s.install(o, binary); err != nil {
+	if err := errors.Join(s.found(o), s.install(o, binary), s.names("/usr/bin/sg", "/usr/bin/vtysh", "/usr/bin/systemctl")); err != nil {
 		tb.Fatalf("vyostest: %v", err)
 	}
+	if o.Style == RerenderLate && o.SocketDir != "" {
+		s.Rendered()
+	}
+	return s
+}
+
+// Install puts a system into the root of a whole machine, to be booted, that has FRR, sg, systemctl and Debian's
+// unionfs-fuse of its own: there a session is mounted for real. What VyOS does at a boot is the machine's to do:
+// nothing of store.TmpDir outlives one, and store.Boot is written at its end. Of the System only those methods may be
+// used that run no program of it; what a whole machine mounts over its directories they do not see.
+func Install(tb TB, root string, o Options) *System {
+	tb.Helper()
+	binary, err := build(tb.Context())
+	s := &System{tb: tb, store: store.Store{Root: root}}
+	if err == nil {
+		err = s.install(o, binary)
+	}
+	s.must(err)
 	return s
 }
 
@@ -144,6 +164,12 @@ func (s *System) Mounted() []string {
 // Boot says how the boot went: "" is not yet, "0" well, "1" with errors.
 func (s *System) Boot(status string) {
 	s.tb.Helper()
+	s.must(s.store.SetFault(store.Fault{Name: BootAbsent}))
+	s.boot(status)
+}
+
+func (s *System) boot(status string) {
+	s.tb.Helper()
 	if status == "" {
 		if err := os.Remove(s.Path(store.Boot)); !errors.Is(err, os.ErrNotExist) {
 			s.must(err)
@@ -158,6 +184,13 @@ func (s *System) must(err error) {
 	if err != nil {
 		s.tb.Fatalf("vyostest: %v", err)
 	}
+}
+
+// Rendered takes what FRR is configured with now for what VyOS has rendered, as New does: in the style RerenderLate
+// a commit of routing takes all else away, of whatever daemon.
+func (s *System) Rendered() {
+	s.tb.Helper()
+	s.must(s.store.Write(store.Rendered, s.Vtysh("show running-config"), 0o644))
 }
 
 // Close ends what still runs of the system, and removes it.
@@ -189,23 +222,55 @@ func (s *System) kill() (alive bool) {
 	return alive
 }
 
-// install makes the directories, files and programs.
-func (s *System) install(o Options, binary []byte) error {
-	for dir, mode := range map[string]os.FileMode{
-		"/": 0o755, "/dev": 0o755, "/etc": 0o755, "/run": 0o755, "/tmp": 0o777, "/proc/self": 0o777,
-		"/opt/vyatta/etc/config": 0o775, "/opt/vyatta/etc/functions": 0o755, "/opt/vyatta/sbin": 0o755,
-		"/usr/bin": 0o755, "/usr/sbin": 0o755, "/usr/libexec/vyos/conf_mode": 0o755, "/usr/share/vyos": 0o755,
-		store.ActiveDir: 0o775, store.TmpDir: 0o775, store.Hidden: 0o777, store.Processes: 0o777, filepath.Dir(store.Timer): 0o755,
-	} {
+// found makes what a whole machine has without VyOS.
+func (s *System) found(o Options) error {
+	if err := s.directories(map[string]os.FileMode{"/": 0o755, "/dev": 0o755, "/etc": 0o755, "/run": 0o755, "/tmp": 0o777,
+		"/proc/self": 0o777, "/usr/bin": 0o755, "/usr/sbin": 0o755}); err != nil {
+		return err
+	}
+	links := map[string]string{"/bin": "usr/bin", "/dev/fuse": "/dev/null"}
+	if o.SocketDir != "" {
+		links["/run/frr"] = o.SocketDir
+	}
+	for path, to := range links {
+		if err := os.Symlink(to, s.Path(path)); err != nil {
+			return err
+		}
+	}
+	err := errors.Join(
+		s.store.Write("/etc/group", "root:x:0:\nsudo:x:"+strconv.Itoa(Sudo)+":vyos\nvyattacfg:x:"+strconv.Itoa(Group)+":vyos\n", 0o664),
+		s.store.Write("/etc/passwd", "root:x:0:0:root:/root:/bin/bash\nvyos:x:1002:100::/home/vyos:/bin/vbash\n", 0o664),
+		s.store.Write(store.Mounts, "overlay / overlay rw,relatime 0 0\nproc /proc proc rw 0 0\n", 0o666))
+	if !o.NoBoot {
+		err = errors.Join(err, s.store.Write(store.Boot, "0", 0o664))
+	}
+	return err
+}
+
+// directories makes them with just these modes.
+func (s *System) directories(modes map[string]os.FileMode) error {
+	for dir, mode := range modes {
 		if err := errors.Join(os.MkdirAll(s.Path(dir), 0o755), os.Chmod(s.Path(dir), mode)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// install makes VyOS's directories, files and programs.
+func (s *System) install(o Options, binary []byte) error {
+	if err := s.directories(map[string]os.FileMode{
+		"/opt/vyatta/etc/config": 0o775, "/opt/vyatta/etc/functions": 0o755, "/opt/vyatta/sbin": 0o755,
+		"/usr/libexec/vyos/conf_mode": 0o755, "/usr/share/vyos": 0o755,
+		store.ActiveDir: 0o775, store.TmpDir: 0o775, store.Hidden: 0o777, store.Processes: 0o777, filepath.Dir(store.Timer): 0o755,
+	}); err != nil {
+		return err
 	}
 	set, err := settings(o)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.store.SetSettings(set), s.place(binary), s.files(o), s.link(o)); err != nil {
+	if err := errors.Join(s.store.SetSettings(set), s.place(binary), s.files(o), os.Symlink("opt/vyatta/etc/config", s.Path("/config"))); err != nil {
 		return err
 	}
 	return s.own()
@@ -214,7 +279,7 @@ func (s *System) install(o Options, binary []byte) error {
 // settings fills what an option left out.
 func settings(o Options) (store.Settings, error) {
 	set := store.Settings{Style: o.Style, Null0: o.Null0, Delay: o.Delay, PostHook: o.PostHook, Late: o.Late, GID: Group,
-		SocketDir: o.SocketDir, Collapse: o.Collapse, Vyconf: o.Vyconf}
+		SocketDir: o.SocketDir, Collapse: o.Collapse, Vyconf: o.Vyconf, Configd: !o.NoConfigd}
 	if set.Style == "" {
 		set.Style = RerenderStatic
 	}
@@ -253,15 +318,9 @@ func (s *System) files(o Options) error {
 	}
 	texts := map[string]string{
 		"/usr/share/vyos/version.json": `{"version": "` + version + `", "release_train": "` + trains[style] + `", "flavor": "generic"}` + "\n",
-		"/etc/group":                   "root:x:0:\nsudo:x:" + strconv.Itoa(Sudo) + ":vyos\nvyattacfg:x:" + strconv.Itoa(Group) + ":vyos\n",
-		"/etc/passwd":                  "root:x:0:0:root:/root:/bin/bash\nvyos:x:1002:100::/home/vyos:/bin/vbash\n",
-		store.Mounts:                   "overlay / overlay rw,relatime 0 0\nproc /proc proc rw 0 0\n",
 		store.LockFile:                 "",
 		store.Saved:                    "",
 		"/opt/vyatta/etc/functions/script-template": s.template(style),
-	}
-	if !o.NoBoot {
-		texts[store.Boot] = "0"
 	}
 	for path, text := range texts {
 		if err := s.store.Write(path, text, 0o664); err != nil {
@@ -274,20 +333,6 @@ func (s *System) files(o Options) error {
 	active := tree.Parse(strings.Join(o.Active, "\n"))
 	return errors.Join(s.store.SetActive(active),
 		s.store.Write(store.Saved, active.Braces(), 0o664))
-}
-
-// link makes the names that lead elsewhere.
-func (s *System) link(o Options) error {
-	links := map[string]string{"/bin": "usr/bin", "/config": "opt/vyatta/etc/config", "/dev/fuse": "/dev/null"}
-	if o.SocketDir != "" {
-		links["/run/frr"] = o.SocketDir
-	}
-	for path, to := range links {
-		if err := os.Symlink(to, s.Path(path)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // own gives the configuration to the group that may change it.

@@ -54,9 +54,9 @@ func api(c *call) int {
 	verbs := map[string]func(*call, request) int{
 		"getSessionEnv": sessionEnv, "setupSession": setup, "teardownSession": teardown,
 		"inSession":      func(c *call, _ request) int { return status(c.open()) },
-		"sessionChanged": changed, "sessionUnsaved": func(c *call, _ request) int { return status(c.open() && c.Unsaved()) },
-		"markSessionUnsaved":   func(c *call, _ request) int { return status(c.SetUnsaved(true) == nil) },
-		"unmarkSessionUnsaved": func(c *call, _ request) int { return status(c.SetUnsaved(false) == nil) },
+		"sessionChanged": changed, "sessionUnsaved": func(c *call, _ request) int { return status(c.open() && c.session.Unsaved()) },
+		"markSessionUnsaved":   func(c *call, _ request) int { return status(c.open() && c.session.SetUnsaved(true) == nil) },
+		"unmarkSessionUnsaved": func(c *call, _ request) int { return status(c.open() && c.session.SetUnsaved(false) == nil) },
 		"existsActive":         existsActive, "exists": exists,
 		"listActiveNodes": listActive, "listNodes": listNodes,
 		"returnActiveValue": activeValue,
@@ -143,9 +143,8 @@ func changed(c *call, _ request) int {
 	if !c.open() {
 		return 1
 	}
-	active, err := c.Active()
-	work, workErr := c.session.Config()
-	return status(err == nil && workErr == nil && len(tree.Diff(active, work)) > 0)
+	is, err := c.session.Changed()
+	return status(err == nil && is)
 }
 
 func existsActive(c *call, r request) int {

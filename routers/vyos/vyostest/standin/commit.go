@@ -17,11 +17,14 @@ import (
 
 // What commit says.
 const (
-	busyVyconf = "Configuration system locked by another commit in progress"
-	busy       = "Configuration system temporarily locked due to another commit in progress"
-	failed     = "Commit failed"
-	nodeFailed = "[[protocols static]] failed"
-	nodeHeader = "[ protocols static ]"
+	busyVyconf  = "Configuration system locked by another commit in progress"
+	busy        = "Configuration system temporarily locked due to another commit in progress"
+	failed      = "Commit failed"
+	notMade     = "Failed to generate committed config"
+	tempLeft    = "failed to remove temp directories"
+	nodeFailed  = "[[protocols static]] failed"
+	otherFailed = "[[service ssh]] failed"
+	nodeHeader  = "[ protocols static ]"
 )
 
 // lock takes the lock of all commits, which lasts as long as this process, or fails at once.
@@ -34,13 +37,20 @@ func (c *call) lock() bool {
 	return syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}) == nil
 }
 
-// hold takes the lock and keeps it until it is killed, or for as long as its argument says.
+// hold takes the lock and keeps it until it is killed, or for as long as its argument says: a time, or "refusals" for
+// as many commits as are to find it held.
 func hold(c *call) int {
 	if !c.lock() {
 		return 1
 	}
 	fmt.Println("held")
-	time.Sleep(duration(args0(c.args, "")))
+	if args0(c.args, "") != "refusals" {
+		time.Sleep(duration(args0(c.args, "")))
+		return 0
+	}
+	for c.Left("lock-held") != 0 {
+		time.Sleep(time.Millisecond)
+	}
 	return 0
 }
 
@@ -50,6 +60,11 @@ func commit(c *call) int {
 		return crash
 	}
 	if !c.lock() {
+		if _, ok := c.Take("lock-held", nil); ok {
+			for c.Left("lock-held") == 0 && !c.lock() { // it was the last: the next one is to find it free
+				time.Sleep(time.Millisecond)
+			}
+		}
 		if c.Vyconf {
 			return refuse(busyVyconf)
 		}
@@ -58,13 +73,13 @@ func commit(c *call) int {
 	active, err := c.Active()
 	work, workErr := c.session.Config()
 	if err != nil || workErr != nil {
-		return refuse("Failed to generate committed config", failed)
+		return refuse(notMade)
 	}
 	if len(tree.Diff(active, work)) == 0 {
 		if c.Vyconf {
 			fmt.Println("No changes to commit")
 		}
-		return status(c.SetActive(active) == nil)
+		return status(c.SetActive(active) == nil && c.session.SetEdits(nil) == nil)
 	}
 	if code, done := c.refused(); done {
 		return code
@@ -76,26 +91,32 @@ func commit(c *call) int {
 		return refuse(nodeFailed, failed)
 	}
 	if partial == "other" || frrOnly {
-		return refuse("", "[[service ssh]] failed", failed)
+		return refuse("", otherFailed, failed)
 	}
-	if c.activate(work) != nil {
-		return refuse("failed to remove temp directories", failed)
-	}
-	time.Sleep(c.PostHook)
-	if partial == "ours" {
-		return refuse("", "[[service ssh]] failed", failed)
-	}
-	return 0
+	return c.end(work, partial == "ours")
 }
 
-// refused does the faults that end a commit before it does anything.
+// end makes the configuration the running one, once its scripts have run.
+func (c *call) end(work tree.Tree, partial bool) int {
+	if _, ok := c.Take("commit-internal", nil); ok {
+		return refuse(notMade)
+	}
+	err := c.activate(work)
+	if _, ok := c.Take("commit-temp-left", nil); ok || err != nil {
+		return refuse(tempLeft, notMade)
+	}
+	time.Sleep(c.PostHook)
+	if partial {
+		return refuse("", otherFailed, failed)
+	}
+	return status(c.session.SetUnsaved(true) == nil)
+}
+
+// refused does what ends a commit before it does anything.
 func (c *call) refused() (code int, done bool) {
 	if c.record.UID != 0 && !c.sudo() {
 		return refuse(nodeHeader, "sudo: a terminal is required to read the password; either use the -S option to read from standard input or configure an askpass helper",
 			"sudo: a password is required", "", nodeFailed, failed), true
-	}
-	if _, ok := c.Take("commit-internal", nil); ok {
-		return refuse("Failed to generate committed config", failed), true
 	}
 	if _, ok := c.Take("commit-delete-failed", nil); ok {
 		return refuse("delete "+nodeHeader+" failed", failed), true
@@ -174,14 +195,11 @@ func (c *call) activate(work tree.Tree) error {
 	if err := c.SetActive(work); err != nil {
 		return err
 	}
-	if err := c.session.SetEdits(nil); err != nil {
-		return err
-	}
-	return c.SetUnsaved(true)
+	return c.session.SetEdits(nil)
 }
 
 // run runs the script that changes FRR, in a process that nobody who kills this one reaches, and waits for it;
-// but not in the style that answers first.
+// but not in the style that answers first, where what becomes of FRR nobody is told.
 func (c *call) run(p plan) int {
 	plan, err := json.Marshal(p)
 	if err != nil {
@@ -194,7 +212,7 @@ func (c *call) run(p plan) int {
 	if _, err := os.Stat(path); err != nil {
 		return refuse("sh: 1: " + path + ": not found")
 	}
-	late := p.Style == store.RerenderLate && !p.Refused && !p.Down
+	late := p.Style == store.RerenderLate && !p.Refused
 	files := []*os.File{nil, os.Stdout, os.Stderr}
 	if late {
 		files = []*os.File{nil, nil, nil}
@@ -229,12 +247,16 @@ func script(c *call) int {
 	if len(c.args) != 1 || json.Unmarshal([]byte(c.args[0]), &p) != nil {
 		return 2
 	}
+	say, err := c.speech(p.Style)
+	if err != nil {
+		return refuse(err.Error())
+	}
 	time.Sleep(p.Before)
 	said := "Exiting: failed to connect to any daemons."
 	switch {
 	case p.Refused:
 		if len(p.Reason) > 0 {
-			fmt.Println(nodeHeader + "\n" + strings.Join(p.Reason, "\n") + "\n")
+			say(strings.Join(p.Reason, "\n"))
 		}
 		return 1
 	case p.Skip:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 
 	"vouch/routers/vyos/vyostest/store"
@@ -53,7 +54,8 @@ func set(c *call) int {
 	if _, ok := c.Take("set-failed", c.at("")); ok {
 		return refuse("Set failed")
 	}
-	if args, ok := c.Take("set-rejected", nil); ok {
+	its := func(args []string) bool { return len(args) == 0 || slices.Contains(c.args, args[0]) }
+	if args, ok := c.Take("set-rejected", its); ok {
 		return refuse("Error: "+args0(args, "it")+" is not valid", "Invalid value", "Value validation failed", "Set failed")
 	}
 	switch f := tree.Check(c.args); {
@@ -112,7 +114,7 @@ func remove(c *call) int {
 		fmt.Println("Nothing to delete (the specified node does not exist)")
 		return 0
 	}
-	if c.add(store.Edit{Delete: true, Empty: c.Collapse, Path: at}) != nil {
+	if c.add(store.Edit{Delete: true, Path: tree.Gone(work, at, c.Collapse)}) != nil {
 		return refuse("Delete failed")
 	}
 	return 0

@@ -19,6 +19,7 @@ type plan struct {
 	Del, Add []string // the routes that go, and those that come, as FRR's configuration has them
 	All      []string // every static route of the new configuration
 	NoBGP    bool     // protocols bgp goes
+	BGP      bool     // it is there then
 
 	Before  time.Duration // until FRR is touched
 	After   time.Duration // from then to the end
@@ -75,7 +76,8 @@ func makePlan(set store.Settings, active, work tree.Tree) plan {
 	for _, at := range rendered[set.Style] {
 		p.Touched = p.Touched || len(tree.Diff(active.Below(at), work.Below(at))) > 0
 	}
-	p.NoBGP = active["protocols bgp"] && !work["protocols bgp"]
+	p.BGP = work["protocols bgp"]
+	p.NoBGP = active["protocols bgp"] && !p.BGP
 	p.Del = slices.DeleteFunc(slices.Clone(before), func(l string) bool { return slices.Contains(after, l) })
 	p.Add = slices.DeleteFunc(slices.Clone(after), func(l string) bool { return slices.Contains(before, l) })
 	return p
@@ -95,6 +97,11 @@ func (c *call) apply(p plan) error {
 	}
 	if !p.Touched {
 		return nil
+	}
+	if p.Style == store.RerenderLate {
+		if err := c.reload(p); err != nil {
+			return err
+		}
 	}
 	return c.rerender(p)
 }
@@ -157,9 +164,12 @@ func (c *call) rerender(p plan) error {
 	return err
 }
 
-// vtysh runs FRR's own against one daemon. A refused command is no error: only a daemon that is away.
+// vtysh runs FRR's own against one daemon, or all for "". A refused command is no error: only a daemon that is away.
 func (c *call) vtysh(daemon string, commands ...string) (string, error) {
-	args := append(slices.Clone(c.Settings.Vtysh[1:]), "--vty_socket", c.SocketDir, "-d", daemon)
+	args := append(slices.Clone(c.Settings.Vtysh[1:]), "--vty_socket", c.SocketDir)
+	if daemon != "" {
+		args = append(args, "-d", daemon)
+	}
 	for _, l := range commands {
 		args = append(args, "-c", l)
 	}

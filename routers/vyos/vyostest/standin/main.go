@@ -118,6 +118,11 @@ func (c *call) before() {
 	if args, ok := c.Take("slow", c.at("")); ok && len(args) > 1 {
 		time.Sleep(duration(args[1]))
 	}
+	if args, ok := c.Take("held-up", c.at("")); ok && len(args) > 1 {
+		for _, err := os.Stat(args[1]); err != nil; _, err = os.Stat(args[1]) {
+			time.Sleep(time.Millisecond)
+		}
+	}
 }
 
 // after does the faults that come when the program is done, and tells the test of its end.
@@ -125,6 +130,11 @@ func (c *call) after(code int) {
 	if code == 0 && !c.silent {
 		if args, ok := c.Take("noisy", c.at("")); ok {
 			c.noise(args)
+		}
+	}
+	if c.counted() {
+		if _, ok := c.Take("boot-absent", nil); ok && c.Left("boot-absent") == 0 {
+			_ = c.Write(store.Boot, "0", 0o664)
 		}
 	}
 	if _, ok := c.Take("fuse-dies", c.at("my_set")); ok {
@@ -136,6 +146,11 @@ func (c *call) after(code int) {
 	c.record.Ended, c.record.Code = true, code
 	_ = c.Record(c.record)
 	_ = os.Remove(c.Path(store.Processes, strconv.Itoa(os.Getpid())))
+}
+
+// counted says whether this is a program of the configuration system that others run.
+func (c *call) counted() bool {
+	return c.record.Program == "/usr/bin/cli-shell-api" || strings.HasPrefix(c.record.Program, "/opt/vyatta/sbin/")
 }
 
 // noise is what programs say that did well, by its second argument.

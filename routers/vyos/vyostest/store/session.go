@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"vouch/routers/vyos/vyostest/tree"
 )
@@ -17,8 +18,8 @@ const (
 	changePrefix = TmpDir + "/changes_only_"
 	tmpPrefix    = TmpDir + "/tmp_"
 
-	edits   = ".edits"
-	unsaved = ".unsaved"
+	edits   = "/.edits"
+	unsaved = "/.unsaved"
 )
 
 // A Session is what one user edits, by its name.
@@ -30,7 +31,6 @@ type Session struct {
 // An Edit is one change of a session.
 type Edit struct {
 	Delete bool
-	Empty  bool // what is left empty above goes too
 	Path   string
 }
 
@@ -60,11 +60,14 @@ func (s Session) mountLine() string {
 // Mounted says whether the running configuration shows below what was edited.
 func (s Session) Mounted() bool {
 	text, _ := s.read(Mounts)
-	return strings.Contains(text, s.mountLine())
+	return strings.Contains(text, " "+s.Work()+" fuse")
 }
 
 // SetMounted mounts or unmounts. Nothing else is changed by it.
 func (s Session) SetMounted(mounted bool) error {
+	if s.Root == "" {
+		return s.union(mounted)
+	}
 	return s.Do(func() error {
 		text, err := s.read(Mounts)
 		if err != nil {
@@ -78,17 +81,34 @@ func (s Session) SetMounted(mounted bool) error {
 	})
 }
 
-// file is where the edits lie: without the mount they go into the directory that it would cover.
-func (s Session) file() string {
-	if s.Mounted() {
-		return changePrefix + s.ID + "/" + edits
+// union mounts for real, by Debian's unionfs-fuse, or unmounts, at the root of a whole machine: systemd and the kernel
+// do there to the mount and its process what they would do to VyOS's. As with that, nobody is told when it fails.
+func (s Session) union(mounted bool) error {
+	if mounted == s.Mounted() {
+		return nil
 	}
-	return workPrefix + s.ID + "/" + edits
+	if !mounted {
+		return syscall.Unmount(s.Work(), 0)
+	}
+	args := []string{"unionfs-fuse", "-o", "cow,allow_other", s.Change() + "=RW:" + s.Path(ActiveDir) + "=RO", s.Work()}
+	p, err := os.StartProcess("/usr/bin/unionfs-fuse", args, &os.ProcAttr{Env: os.Environ(), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	if err == nil {
+		_, _ = p.Wait() // it goes on by itself once all is mounted
+	}
+	return nil
+}
+
+// dir is where all lies that is written in the session: without the mount in the directory that it would cover.
+func (s Session) dir() string {
+	if s.Mounted() {
+		return changePrefix + s.ID
+	}
+	return workPrefix + s.ID
 }
 
 // Edits gives what was edited as far as it shows.
 func (s Session) Edits() ([]Edit, error) {
-	text, err := s.read(s.file())
+	text, err := s.read(s.dir() + edits)
 	if err != nil || text == "" {
 		return nil, err
 	}
@@ -102,7 +122,14 @@ func (s Session) SetEdits(all []Edit) error {
 	if err != nil {
 		return err
 	}
-	return s.Write(s.file(), string(b), 0o664)
+	return s.Write(s.dir()+edits, string(b), 0o664)
+}
+
+// Changed says whether anything was edited since the last commit or discard, as far as it shows. What was set and then
+// deleted again counts too: VyOS keeps a mark, and compares nothing.
+func (s Session) Changed() (bool, error) {
+	all, err := s.Edits()
+	return len(all) > 0, err
 }
 
 // Config gives the configuration as the session sees it: the running one with its edits, or without the mount
@@ -115,7 +142,7 @@ func (s Session) Config() (tree.Tree, error) {
 	all, editsErr := s.Edits()
 	for _, e := range all {
 		if e.Delete {
-			config.Remove(e.Path, e.Empty)
+			config.Remove(e.Path, false)
 		} else {
 			config.Add(e.Path)
 		}
@@ -144,18 +171,18 @@ func (s Session) Close() error {
 	return errors.Join(s.SetMounted(false), os.RemoveAll(s.Work()), os.RemoveAll(s.Change()), os.RemoveAll(s.Tmp()))
 }
 
-// Unsaved says whether the running configuration was changed since it was saved.
-func (s Store) Unsaved() bool {
-	_, err := os.Stat(s.Path(TmpDir, unsaved))
+// Unsaved says whether this session has committed anything since it was saved; what others have is theirs to know.
+func (s Session) Unsaved() bool {
+	_, err := os.Stat(s.Path(s.dir() + unsaved))
 	return err == nil
 }
 
 // SetUnsaved notes it.
-func (s Store) SetUnsaved(is bool) error {
+func (s Session) SetUnsaved(is bool) error {
 	if is {
-		return s.Write(TmpDir+"/"+unsaved, "", 0o664)
+		return s.Write(s.dir()+unsaved, "", 0o664)
 	}
-	if err := os.Remove(s.Path(TmpDir, unsaved)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(s.Path(s.dir() + unsaved)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil

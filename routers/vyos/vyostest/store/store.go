@@ -35,6 +35,7 @@ type Settings struct {
 	SocketDir string
 	Collapse  bool // a delete takes all with it that it leaves empty
 	Vyconf    bool // the words are those of the vyconf backend
+	Configd   bool // vyos-configd runs the script, and writes what it says where the session's process writes
 }
 
 // A Store is the root of one system.
@@ -49,6 +50,8 @@ const (
 	Boot      = "/tmp/vyos-config-status"
 	Mounts    = "/proc/self/mounts"
 	Saved     = "/opt/vyatta/etc/config/config.boot"
+	Configd   = "/tmp/vyos-configd-script-stdout" // what scripts say of sessions that are no process's
+	Rendered  = Hidden + "/frr.conf"              // what FRR is configured with beside the static routes; absent: only those are rendered
 	Timer     = "/run/systemd/transient/commit-confirm.timer"
 	Hidden    = "/var/standin"
 	Processes = Hidden + "/processes" // a file for each that lives, by its number
@@ -88,7 +91,7 @@ func (s Store) Prepare() error {
 			return err
 		}
 	}
-	return os.Chmod(s.Path(Mounts), 0o666)
+	return nil
 }
 
 // Write replaces a file as a whole.
@@ -186,6 +189,17 @@ func (s Store) Take(name string, want func(args []string) bool) (args []string, 
 		return s.setFaults(all)
 	})
 	return args, happens
+}
+
+// Left says how often a fault still happens.
+func (s Store) Left(name string) int {
+	left := 0
+	_ = s.Do(func() error {
+		all, err := s.faults()
+		left = all[name].Left
+		return err
+	})
+	return left
 }
 
 func (s Store) faults() (map[string]Fault, error) {

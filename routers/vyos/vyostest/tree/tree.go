@@ -77,6 +77,17 @@ func (t Tree) Remove(path string, empty bool) {
 	}
 }
 
+// Gone gives the highest node that goes when one is removed: in a union that is what is hidden from then on, with all
+// that comes into it below.
+func Gone(t Tree, path string, empty bool) string {
+	left := maps.Clone(t)
+	left.Remove(path, empty)
+	for up, ok := parent(path); ok && !left[up]; up, ok = parent(up) {
+		path = up
+	}
+	return path
+}
+
 // below says whether p is path or a node below it.
 func below(p, path string) bool { return p == path || strings.HasPrefix(p, path+" ") }
 

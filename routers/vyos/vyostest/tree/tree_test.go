@@ -144,3 +144,27 @@ func TestBraces(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestGone(t *testing.T) {
+	const static = "protocols static"
+	one, two := static+" route 192.0.2.1/32", static+" route 192.0.2.2/32"
+	for _, c := range []struct {
+		config, path string
+		empty        bool
+		want         string
+	}{
+		{one + " blackhole\n" + two + " blackhole", one, false, one},
+		{one + " blackhole", one, false, static + " route"},
+		{one + " blackhole\nprotocols bgp system-as 65001", one, true, static},
+		{one + " blackhole\nsystem host-name r1", one, true, "protocols"},
+		{one + " blackhole tag 666", one + " blackhole tag", false, one + " blackhole tag"},
+	} {
+		config := Parse(c.config)
+		if got := Gone(config, c.path, c.empty); got != c.want {
+			t.Errorf("%s of %q: %q", c.path, c.config, got)
+		}
+		if config.String() != Parse(c.config).String() {
+			t.Errorf("%q was changed", c.config)
+		}
+	}
+}

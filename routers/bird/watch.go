@@ -1,0 +1,72 @@
+package bird
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// fileEvents are those of a directory by which a file in it is put there, written or taken away, or by which
+	// the directory itself goes.
+	fileEvents = unix.IN_CLOSE_WRITE | unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE |
+		unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
+	// filePause is between two tries to watch what cannot be watched, such as a directory that is not there.
+	filePause = time.Second
+)
+
+// watch wakes, until ctx ends, when an include file has become another than vouch last wrote or found it: whoever did
+// that may have BIRD read it at any time. Where the file cannot be watched, it is seen by polling.
+func (b byInclude) watch(ctx context.Context, wake func()) {
+	var paths []string
+	for _, path := range []string{b.options.Include, b.options.Include6} {
+		if path != "" {
+			paths = append(paths, path)
+		}
+	}
+	for ctx.Err() == nil {
+		if err := awaitFiles(ctx, paths, func() {
+			for _, path := range paths {
+				if !b.memo.knows(path) {
+					wake()
+					return
+				}
+			}
+		}); err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(filePause):
+		}
+	}
+}
+
+// awaitFiles watches the directories of files and of what they are links to, calls watched, and returns after the
+// next thing that happens there, or when ctx ends. What happens between two calls is seen by what watched does.
+func awaitFiles(ctx context.Context, paths []string, watched func()) error {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return err
+	}
+	events := os.NewFile(uintptr(fd), "inotify")
+	defer events.Close()
+	for _, path := range paths {
+		dirs := []string{filepath.Dir(path)}
+		if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
+			dirs = append(dirs, filepath.Dir(real))
+		}
+		for _, dir := range dirs {
+			if _, err := unix.InotifyAddWatch(fd, dir, fileEvents); err != nil {
+				return err
+			}
+		}
+	}
+	defer context.AfterFunc(ctx, func() { _ = events.SetReadDeadline(time.Unix(1, 0)) })()
+	watched()
+	_, err = events.Read(make([]byte, 4<<10))
+	return err
+}

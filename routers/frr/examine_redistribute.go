@@ -1,0 +1,130 @@
+package frr
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"vouch/routers"
+)
+
+// A redistribution says by source, such as "static", through which route-map its routes are taken; empty: through none.
+type redistribution map[string]string
+
+// add takes up the words of a redistribute line.
+func (r redistribution) add(words []string) {
+	r[words[1]] = ""
+	if i := slices.Index(words, "route-map"); i > 0 && i+1 < len(words) {
+		r[words[1]] = words[i+1]
+	}
+}
+
+// redistributesEither is redistributes for the families that there are prefixes of, and tells of the one that is worse.
+func (o Options) redistributesEither(c bgpConfig, f filters, ps []netip.Prefix) []routers.Finding {
+	var worst routers.Finding
+	for _, afi := range []string{"ipv4", "ipv6"} {
+		mine := slices.DeleteFunc(slices.Clone(ps), func(p netip.Prefix) bool { return isIPv4(p) != (afi == "ipv4") })
+		if len(mine) == 0 {
+			continue
+		}
+		if one := o.redistributes("bgpd", c.redistribute[afi], f, mine); worst.Subject == "" || one.Severity > worst.Severity {
+			worst = one
+		}
+	}
+	return []routers.Finding{worst}
+}
+
+// redistributes says whether a protocol takes up the routes of the prefixes, and minds the tag of degraded ones.
+func (o Options) redistributes(daemon string, from redistribution, f filters, ps []netip.Prefix) routers.Finding {
+	source, tag := o.redistributed(), o.Degraded.Tag
+	found := routers.Finding{Subject: daemon, Text: "redistributes " + source + " routes"}
+	name, ok := from[source]
+	switch {
+	case !ok:
+		found.Severity, found.Text = routers.Failing, "does not redistribute "+source+" routes, so that none is announced"
+		found.WayOut = "configure `redistribute " + source + "`"
+	case name != "":
+		f.origin = &origin{source: source}
+		return f.admits(found, name, ps)
+	case source == SourceKernel:
+		found.Severity, found.Text = routers.Notice, "redistributes kernel routes without a route-map, so that whatever anybody puts into the kernel is announced"
+		found.WayOut = "configure `redistribute kernel route-map NAME`, with a prefix-list of what is to be announced"
+	case tag != 0:
+		found.Severity, found.Text = routers.Warning, fmt.Sprintf("redistributes %s routes without a route-map, so that the tag %d of a degraded one makes it no worse", source, tag)
+		found.WayOut = fmt.Sprintf("configure `redistribute %s route-map NAME`, with an entry that has `match tag %d`", source, tag)
+	}
+	return found
+}
+
+// admits says whether the route-map of a redistribution lets the prefixes through. One that does not exist lets nothing
+// through (8.4.4 and 10.3, all three daemons).
+func (f filters) admits(found routers.Finding, name string, ps []netip.Prefix) routers.Finding {
+	found.Text += " through route-map " + name
+	if _, there := f.routeMaps[name]; !there {
+		found.Severity, found.Text = routers.Failing, found.Text+", which does not exist, so that none is announced"
+		found.WayOut = "configure route-map " + name + ", or take it out of the redistribution"
+		return found
+	}
+	var denied, unknown []string
+	why := ""
+	for _, p := range ps {
+		switch f.routeMap(name, p, depth) {
+		case deny:
+			denied = append(denied, p.String())
+			if list := f.lacks(name, p); list != "" && why == "" {
+				why = ": there is no " + list
+			}
+		case untold:
+			unknown = append(unknown, p.String())
+		}
+	}
+	switch {
+	case len(denied) > 0:
+		found.Severity, found.Text = routers.Failing, found.Text+", which does not permit "+strings.Join(denied, ", ")+why+": not announced"
+		found.WayOut = "have route-map " + name + " permit it, in the prefix-list that it matches"
+	case len(unknown) > 0:
+		found.Severity, found.Text = routers.Notice, found.Text+"; whether that permits "+strings.Join(unknown, ", ")+" cannot be told from here"
+		found.WayOut = "look at the protocol's table once it is announced"
+	}
+	return found
+}
+
+// outdone tells of prefixes that are on an interface: zebra prefers the connected route, and what has no best route is
+// not redistributed.
+func (rd reading) outdone(o Options, ps []netip.Prefix) []routers.Finding {
+	if o.Method != MethodStatic {
+		return nil
+	}
+	var found []routers.Finding
+	for _, p := range ps {
+		iface := interfaceOf(rd.routes[p])
+		if iface == "" {
+			continue
+		}
+		found = append(found, routers.Finding{Severity: routers.Failing, Subject: p.String(),
+			Text: fmt.Sprintf("is on %s itself: its connected route wins over the %s one, which then is not redistributed", iface, o.redistributed()),
+			WayOut: fmt.Sprintf("take it off %s, and %s to have its packets; or announce a larger prefix that the address is within; or use method address",
+				iface, localRoute(p))})
+	}
+	return found
+}
+
+// interfaceOf is the interface that has the prefix of the routes for its own, or empty. FRR 10.3 has a local route beside
+// the connected one.
+func interfaceOf(rs []route) string {
+	for _, r := range rs {
+		if r.Selected && (r.Protocol == "connected" || r.Protocol == "local") && len(r.Nexthops) > 0 {
+			return r.Nexthops[0].Interface
+		}
+	}
+	return ""
+}
+
+// localRoute has the kernel deliver what comes for a prefix here, without an address and its connected route.
+func localRoute(p netip.Prefix) string {
+	if isIPv4(p) {
+		return fmt.Sprintf("`ip route add local %s dev lo`", p)
+	}
+	return fmt.Sprintf("`ip -6 route add local %s dev lo`", p)
+}

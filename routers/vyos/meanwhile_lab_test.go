@@ -1,0 +1,93 @@
+package vyos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"vouch/routers"
+	"vouch/routers/vyos/vyostest"
+)
+
+// What others do between a decision and its commit; both ways of configuring stand these.
+var meanwhile = []scene{
+	{name: "a lock just before the commit", play: func(b *bench, r *Router) {
+		waiting, release := b.system.HoldUp("showConfig")
+		done := make(chan error, 1)
+		go func() { done <- b.apply(r, routers.Announced, one) }()
+		waiting()
+		free := b.system.HoldLock()
+		release()
+		b.wait("the commit to meet it", func() error {
+			if cs := b.system.CallsOf("my_commit"); len(cs) != 1 || !cs[0].Ended {
+				return fmt.Errorf("my_commit ran %d times", len(cs))
+			}
+			return nil
+		})
+		free()
+		b.must(<-done)
+		b.calls("my_commit", 2)
+		b.becomes(r, routers.Advertised, false, one)
+		b.withdrawn(r, one)
+	}},
+	{name: "another makes the same meanwhile", play: func(b *bench, r *Router) {
+		waiting, release := b.system.HoldUp("my_set")
+		done := make(chan error, 1)
+		go func() { done <- b.apply(r, routers.Announced, one) }()
+		waiting()
+		b.system.Fault(vyostest.HeldUp, 0)
+		b.system.OperatorCommit("set protocols static route " + one.String() + " blackhole")
+		release()
+		b.must(<-done)
+		b.becomes(r, routers.Advertised, false, one)
+		b.withdrawn(r, one)
+	}},
+	{name: "a child comes before the commit", play: func(b *bench, r *Router) {
+		node := "protocols static route " + one.String()
+		b.announced(r, one)
+		waiting, release := b.system.HoldUp("my_delete")
+		done := make(chan error, 1)
+		go func() { done <- b.apply(r, routers.Withdrawn, one) }()
+		waiting()
+		b.system.OperatorCommit("set " + node + " description resolver")
+		release()
+		if err := <-done; err == nil || !strings.Contains(err.Error(), "nothing was committed") || !strings.Contains(err.Error(), "description") {
+			b.Errorf("it was not refused: %v", err)
+		}
+		if active := b.system.Active(); !slices.Contains(active, node+" description resolver") {
+			b.Errorf("it went along: %q", active)
+		}
+		b.withdrawn(r, one)
+		if active := b.system.Active(); !slices.Contains(active, node+" description resolver") || slices.Contains(active, node+" blackhole") {
+			b.Errorf("%q", active)
+		}
+	}},
+	{name: "a route comes before the commit of the last one", system: vyostest.Options{Collapse: true}, play: func(b *bench, r *Router) {
+		his := "protocols static route 198.51.100.0/24 blackhole"
+		b.announced(r, one)
+		waiting, release := b.system.HoldUp("showConfig")
+		done := make(chan error, 1)
+		go func() { done <- b.apply(r, routers.Withdrawn, one) }()
+		waiting()
+		b.system.OperatorCommit("set " + his)
+		release()
+		if err := <-done; err == nil || !strings.Contains(err.Error(), "nothing was committed") {
+			b.Errorf("it was not refused: %v", err)
+		}
+		b.withdrawn(r, one)
+		if !slices.Contains(b.system.Active(), his) {
+			b.Errorf("his route went along: %q", b.system.Active())
+		}
+		b.system.OperatorCommit("delete protocols static")
+	}},
+	{name: "a foreign change in our session", play: func(b *bench, r *Router) {
+		waiting, release := b.system.HoldUp("showConfig")
+		done := make(chan error, 1)
+		go func() { done <- b.apply(r, routers.Announced, one) }()
+		waiting()
+		b.system.Left(b.system.Sessions()[0], "set protocols static route "+one.String()+" blackhole", "delete protocols bgp")
+		release()
+		b.wantError(<-done, routers.ErrUnavailable, "nothing was committed", "not ours", "bgp")
+		b.calls("my_commit", 0)
+	}},
+}
