@@ -246,3 +246,29 @@ func TestSnapshotSharesNothing(t *testing.T) {
 		}
 	})
 }
+
+// What the router is still about is told of only when its deadline is over, and what fails at once.
+func TestUnderwayIsToldLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(state.Loaded{}, resolver(vip))
+		b.cfg.Router.Deadline = 30 * time.Second
+		began := time.Now()
+		report := func(err error) int {
+			before, r := b.count(), b.reading(routers.Observation{Prefix: vip, Stage: routers.Absent})
+			r.Outstanding = map[netip.Prefix]reconcile.Outstanding{vip: {Since: began, Err: err}}
+			b.onReport(r)
+			return len(b.told(before, state.KindDiverged))
+		}
+		going := routers.Errorf(errors.Join(routers.ErrBusy, routers.ErrUnderway), "still committing")
+		if n := report(going); n != 0 {
+			t.Errorf("an ordinary commit is told %d times", n)
+		}
+		if n := report(routers.Errorf(routers.ErrBusy, "locked")); n != 1 {
+			t.Errorf("a lock is told %d times", n)
+		}
+		time.Sleep(30 * time.Second)
+		if n := report(going) + report(going); n != 1 {
+			t.Errorf("one that lasts is told %d times", n)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -43,7 +44,7 @@ func (c *core) onReport(r reconcile.Report) {
 		}
 	}
 	for p, ps := range c.seen {
-		c.onOutstanding(ps, r.Outstanding, p)
+		c.onOutstanding(ps, r.Outstanding, p, r.Time)
 	}
 	c.onRenamed()
 	c.dropLeft()
@@ -218,8 +219,8 @@ func (c *core) met(ps *prefix) bool {
 }
 
 // onOutstanding tells once that a change did not take, once for each new cause, and once that it is
-// settled, which nothing is of which nothing is known or wanted.
-func (c *core) onOutstanding(ps *prefix, all map[netip.Prefix]reconcile.Outstanding, p netip.Prefix) {
+// settled, which nothing is of which nothing is known or wanted. What is under way has the router's deadline.
+func (c *core) onOutstanding(ps *prefix, all map[netip.Prefix]reconcile.Outstanding, p netip.Prefix, now time.Time) {
 	out, diverged := all[p]
 	if !diverged {
 		ps.out = nil
@@ -231,7 +232,7 @@ func (c *core) onOutstanding(ps *prefix, all map[netip.Prefix]reconcile.Outstand
 		return
 	}
 	ps.out = &out
-	if out.Err == nil || ps.told[out.Err.Error()] {
+	if out.Err == nil || ps.told[out.Err.Error()] || errors.Is(out.Err, routers.ErrUnderway) && now.Sub(out.Since) < c.cfg.Router.Deadline {
 		return
 	}
 	if ps.told == nil {

@@ -50,7 +50,9 @@ next:
 		}
 		for _, l := range frrLines {
 			if re := regexp.MustCompile("^(?:" + l.vyos + ")$"); re.MatchString(path) {
-				conf += re.ReplaceAllString(path, l.frr) + "\nexit\n"
+				if conf += re.ReplaceAllString(path, l.frr) + "\n"; strings.Contains(l.frr, "\n") {
+					conf += "exit\n"
+				}
 				continue next
 			}
 		}

@@ -124,8 +124,14 @@ func TestVyOSInstallKeepsTheBootScript(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestVyOSInstallTellsOfABootScriptThatIsNotRun(t *testing.T) {
 	root, boot, program := newVyOS(t)
 	write(t, boot, "#!/bin/sh\nmine\n")
+	if err := os.Chmod(boot, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if out, err := installOnVyOS(t, root, program); err == nil || !strings.Contains(out, "not executable") {
 		t.Errorf("a boot script that VyOS does not run: %v, %s", err, out)
 	}

@@ -192,4 +192,6 @@ var (
 	ErrRefused = errors.New("refused")
 	// ErrBusy: locked by somebody else. Try again soon.
 	ErrBusy = errors.New("busy")
+	// ErrUnderway, beside ErrBusy: what was asked for goes on beyond the call, and fails by nothing but its deadline.
+	ErrUnderway = errors.New("under way")
 )

@@ -245,7 +245,7 @@ func TestAuthoritativeServers(t *testing.T) {
 	want(t, once(t, on(t, n, https, secure+`proto = "https"`)), "")
 	want(t, once(t, on(t, n, https, secure+"proto = \"https\"\npath = \"/other\"")), checks.ReasonStatus, "HTTP status 404 Not Found")
 	// A hello of TLS begins as a long message of DNS would, of which BIND awaits the rest.
-	want(t, probeFor(t, on(t, n, plain, secure+`proto = "tls"`), 300*time.Millisecond), checks.ReasonTimeout, "no handshake within 300ms")
+	want(t, probeFor(t, on(t, n, plain, secure+`proto = "tls"`), 2*time.Second), checks.ReasonTimeout, "no handshake within 2s")
 	want(t, once(t, on(t, n, tls, strings.Replace(secure, host, "other.example", 1)+`proto = "tls"`)), checks.ReasonTLS, host)
 }
 

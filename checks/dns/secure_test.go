@@ -93,7 +93,7 @@ func TestOverTLSHostile(t *testing.T) {
 	}
 	t.Run("no handshake", func(t *testing.T) {
 		at := checktest.TCP(t, "127.0.0.1", nil)
-		want(t, probeFor(t, over("tls", at, ca), 300*time.Millisecond), checks.ReasonTimeout, "handshake within 300ms", "sent from 127.0.0.1")
+		want(t, probeFor(t, over("tls", at, ca), 2*time.Second), checks.ReasonTimeout, "handshake within 2s", "sent from 127.0.0.1")
 	})
 	t.Run("no TLS", func(t *testing.T) {
 		at := checktest.DNS(t, "127.0.0.1", nil, checktest.Close())

@@ -2,107 +2,207 @@ package vyos
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"vouch/routers"
+	"vouch/routers/command"
 )
 
-// A node is what VyOS's running configuration has of one static route.
+// A node is what VyOS's running configuration has of one static route: where that is spelled in more than one way,
+// of all of them.
 type node struct {
 	there     bool
 	blackhole bool
-	tag       uint32 // this and distance are read of those alone that were to be looked into
+	tag       uint32
+	strange   bool // the tag is neither absent nor that of what is degraded: somebody's own blackhole
 	distance  int
 	others    []string // children that are not ours: next-hop, description …
+	spelled   []named  // each of its nodes
+}
+
+// A named is one of the nodes of a prefix, by its name there: VyOS keeps it as it was typed.
+type named struct {
+	name string
+	node
 }
 
 // ours tells whether there is nothing in it but what we make. VyOS 1.4 leaves an empty node behind when its
 // last child is deleted.
 func (n node) ours() bool { return n.there && len(n.others) == 0 }
 
-// An active is what VyOS's running configuration has under protocols static, as far as was asked for.
+// each gives its nodes; of one that was not read from a configuration, itself under its usual name.
+func (n node) each(p netip.Prefix) []named {
+	if len(n.spelled) > 0 || !n.there {
+		return n.spelled
+	}
+	return []named{{p.String(), n}}
+}
+
+// by gives the one of that name.
+func (n node) by(name string) node {
+	for _, one := range n.spelled {
+		if one.name == name {
+			return one.node
+		}
+	}
+	return node{}
+}
+
+// merge gives the node that all of some are together.
+func merge(all []named) node {
+	n := node{spelled: all}
+	for _, one := range all {
+		if one.blackhole && !n.blackhole {
+			n.tag, n.distance = one.tag, one.distance
+		}
+		n.there, n.blackhole, n.strange = true, n.blackhole || one.blackhole, n.strange || one.strange
+		n.others = append(n.others, one.others...)
+	}
+	return n
+}
+
+// An active is what VyOS's running configuration has under protocols static.
 type active struct {
 	nodes  map[netip.Prefix]node
-	routes map[string][]string // all children of "route" and "route6"
+	routes map[string][]string // all children of "route" and "route6", as they are spelled
+	static []string            // all children
 }
+
+// The nodes of the families' routes.
+const (
+	route4 = "route"
+	route6 = "route6"
+)
 
 // routeNode is the node of a family's routes.
 func routeNode(p netip.Prefix) string {
 	if p.Addr().Is4() {
-		return "route"
+		return route4
 	}
-	return "route6"
+	return route6
 }
 
-// readActive lists the families that there are prefixes of, and the nodes of the prefixes, and looks into the
-// blackholes of those that deep says yes to. It needs no session, no lock and no rights.
-func (s system) readActive(ctx context.Context, ps []netip.Prefix, deep func(netip.Prefix) bool) (active, error) {
-	a := active{nodes: map[netip.Prefix]node{}, routes: map[string][]string{}}
-	for _, family := range []string{"route", "route6"} {
-		if !slices.ContainsFunc(ps, func(p netip.Prefix) bool { return routeNode(p) == family }) {
-			continue
+// A branch is a part of a configuration: what is below a node, by name.
+type branch map[string]branch
+
+// names gives what is right below.
+func (b branch) names() []string { return slices.Sorted(maps.Keys(b)) }
+
+// readActive reads all static routes of the running configuration in one question, and finds those of the prefixes in
+// it, however they are spelled. Worse is the tag of what is degraded, 0 for none. It needs no session, no lock and no
+// rights.
+func (s system) readActive(ctx context.Context, ps []netip.Prefix, worse uint32) (active, error) {
+	text, err := s.showStatic(ctx)
+	if err != nil {
+		return active{}, err
+	}
+	static, err := parseStatic(text)
+	if err == nil {
+		var a active
+		if a, err = makeActive(static, ps, worse); err == nil {
+			return a, nil
 		}
-		names, err := s.children(ctx, "protocols", "static", family)
-		if err != nil {
-			return active{}, err
+	}
+	return active{}, routers.Errorf(routers.ErrUnavailable, "VyOS's configuration: %w", err)
+}
+
+// showStatic gives the commands that make what there is under protocols static. Where there is nothing, VyOS fails with
+// words of its own.
+func (s system) showStatic(ctx context.Context) (string, error) {
+	const what = "cli-shell-api showConfig protocols static"
+	out, err := s.query(ctx, what, "--show-active-only", "--show-commands", "showConfig", "protocols", "static")
+	if err == nil && out.Code != 0 {
+		if len(out.Stdout) == 0 && strings.Contains(string(out.Stderr), "both config NULL") {
+			return "", nil
 		}
-		a.routes[family] = names
+		err = exitStatus(what, out)
+	}
+	return string(out.Stdout), err
+}
+
+// parseStatic reads those commands. VyOS names the nodes from the last of those on that were asked for, or from the
+// root, and puts quotes around each without regard to what is in it.
+func parseStatic(text string) (branch, error) {
+	static := branch{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		rest, ok := strings.CutPrefix(line, "set '")
+		words := strings.Split(strings.TrimPrefix(strings.TrimSuffix(rest, "'"), "protocols' '"), "' '")
+		switch {
+		case line == "" || strings.HasPrefix(line, "comment "):
+		case !ok || !strings.HasSuffix(rest, "'") || words[0] != "static":
+			return nil, fmt.Errorf("not a command for protocols static: %.200q", line)
+		default:
+			at := static
+			for _, word := range words[1:] {
+				if at[word] == nil {
+					at[word] = branch{}
+				}
+				at = at[word]
+			}
+		}
+	}
+	return static, nil
+}
+
+// makeActive finds the prefixes.
+func makeActive(static branch, ps []netip.Prefix, worse uint32) (active, error) {
+	a := active{nodes: map[netip.Prefix]node{}, routes: map[string][]string{}, static: static.names()}
+	spelled := map[netip.Prefix][]named{}
+	for _, family := range []string{route4, route6} {
+		a.routes[family] = static[family].names()
+		for _, name := range a.routes[family] {
+			p, err := netip.ParsePrefix(name)
+			if err != nil || !slices.Contains(ps, p) {
+				continue
+			}
+			n, err := makeNode(static[family][name], worse)
+			if err != nil {
+				return active{}, fmt.Errorf("%s %s: %w", family, name, err)
+			}
+			spelled[p] = append(spelled[p], named{name, n})
+		}
 	}
 	for _, p := range ps {
-		if !slices.Contains(a.routes[routeNode(p)], p.String()) {
-			a.nodes[p] = node{}
-			continue
-		}
-		n, err := s.readNode(ctx, p, deep(p))
-		if err != nil {
-			return active{}, err
-		}
-		a.nodes[p] = n
+		a.nodes[p] = merge(spelled[p])
 	}
 	return a, nil
 }
 
-func (s system) readNode(ctx context.Context, p netip.Prefix, deep bool) (node, error) {
+func makeNode(b branch, worse uint32) (node, error) {
 	n := node{there: true}
-	at := []string{"protocols", "static", routeNode(p), p.String()}
-	names, err := s.children(ctx, at...)
-	if err != nil {
-		return node{}, err
-	}
-	for _, name := range names {
-		if name == "blackhole" {
-			n.blackhole = true
-		} else {
+	for _, name := range b.names() {
+		if name != "blackhole" {
 			n.others = append(n.others, name)
+			continue
 		}
-	}
-	if !n.blackhole || !deep {
-		return n, nil
-	}
-	at = append(at, "blackhole")
-	if names, err = s.children(ctx, at...); err != nil {
-		return node{}, err
-	}
-	for _, name := range names {
-		text, err := s.api(ctx, append([]string{"returnActiveValue"}, append(slices.Clone(at), name)...)...)
-		if err != nil {
-			return node{}, err
-		}
-		value, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(text), "'"), 10, 32)
-		if err != nil {
-			return node{}, routers.Errorf(routers.ErrUnavailable, "the %s of %s in VyOS's configuration is %q, not a number", name, p, text)
-		}
-		switch name {
-		case "tag":
-			n.tag = uint32(value)
-		case "distance":
-			n.distance = int(value)
-		default:
-			n.others = append(n.others, "blackhole "+name)
+		n.blackhole = true
+		for _, leaf := range b[name].names() {
+			switch text := strings.Join(b[name][leaf].names(), " "); leaf {
+			case "tag", "distance":
+				value, err := strconv.ParseUint(text, 10, 32)
+				if err != nil {
+					return node{}, fmt.Errorf("its %s is %q, not a number", leaf, text)
+				}
+				if leaf == "distance" {
+					n.distance = int(value)
+					continue
+				}
+				n.tag, n.strange = uint32(value), value != 0 && value != uint64(worse)
+				if n.strange {
+					n.others = append(n.others, "blackhole tag "+text)
+				}
+			default:
+				n.others = append(n.others, "blackhole "+leaf)
+			}
 		}
 	}
 	return n, nil
@@ -119,6 +219,39 @@ func (s system) children(ctx context.Context, path ...string) ([]string, error) 
 		return nil, routers.Errorf(routers.ErrUnavailable, "listActiveNodes %s: %w", strings.Join(path, " "), err)
 	}
 	return names, nil
+}
+
+// queryTime bounds one question to VyOS.
+const queryTime = 10 * time.Second
+
+// api asks VyOS without a session, and wants it to answer well.
+func (s system) api(ctx context.Context, args ...string) (string, error) {
+	what := "cli-shell-api " + strings.Join(args[:min(2, len(args))], " ")
+	out, err := s.query(ctx, what, args...)
+	if err == nil && out.Code != 0 {
+		err = exitStatus(what, out)
+	}
+	return string(out.Stdout), err
+}
+
+func exitStatus(what string, out command.Output) error {
+	return routers.Errorf(routers.ErrUnavailable, "%s: exit status %d: %s", what, out.Code, reason(text(out)))
+}
+
+// query asks VyOS without a session. What is for errors.
+func (s system) query(ctx context.Context, what string, args ...string) (command.Output, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	out, err := command.Run(ctx, command.Spec{Path: s.path(cliShellAPI), Args: args, Env: s.environment(), MaxOutput: 4 << 20})
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		err = routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s is not there: is this VyOS?", s.path(cliShellAPI))
+	case err != nil:
+		err = routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s: %w", what, err)
+	case out.Truncated:
+		err = routers.Errorf(routers.ErrUnavailable, "%s: too long an answer", what)
+	}
+	return out, err
 }
 
 // unquote parts words as a shell would that are quoted with ' or not at all.

@@ -105,6 +105,9 @@ func text(out command.Output) string {
 // longest bounds a reason, in bytes.
 const longest = 400
 
+// mute begins the reason of what was refused without one.
+const mute = "VyOS refused the commit and gave no reason"
+
 // reason puts what VyOS said on one line: the last words count, and those which only say that something failed do
 // not where there are others.
 func reason(text string) string {
@@ -121,7 +124,7 @@ func reason(text string) string {
 		}
 	}
 	if len(said) == 0 && len(bare) > 0 {
-		said = []string{"VyOS refused the commit and gave no reason: " + strings.Join(bare, "; ")}
+		said = []string{mute + ": " + strings.Join(bare, "; ")}
 	}
 	all := strings.Join(said, "; ")
 	if len(all) > longest {

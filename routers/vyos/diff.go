@@ -47,35 +47,47 @@ func makeScope(ops []op, routes map[string][]string, static, protocols []string)
 // allowed reads what the ops may show as, by what the running configuration has now: others may have committed since
 // they were decided on, and a node that is deleted whole hides from the session what has come into it.
 func (t *transaction) allowed(ctx context.Context) (scope, error) {
-	var gone []netip.Prefix
-	for _, o := range t.ops {
-		if o.whole() {
-			gone = append(gone, o.prefix)
-		}
+	ps := make([]netip.Prefix, len(t.ops))
+	for i, o := range t.ops {
+		ps[i] = o.prefix
 	}
-	a, err := t.system.readActive(ctx, gone, func(netip.Prefix) bool { return true })
+	a, err := t.system.readActive(ctx, ps, t.options.Degraded.Tag)
+	if err == nil {
+		err = still(t.ops, a, t.system.unsettled())
+	}
 	if err != nil {
 		return nil, err
-	}
-	for _, p := range gone {
-		if others := a.nodes[p].others; len(others) > 0 {
-			return nil, routers.Errorf(routers.ErrBusy, "nothing was committed, as `protocols static %s %s` has got children meanwhile that are not ours and would go with it: %s",
-				routeNode(p), p, strings.Join(others, ", "))
-		}
 	}
 	first := makeScope(t.ops, a.routes, nil, nil)
 	if !first["delete protocols static route"] && !first["delete protocols static route6"] {
 		return first, nil
 	}
-	static, err := t.system.children(ctx, "protocols", "static")
-	if err != nil {
-		return nil, err
-	}
 	protocols, err := t.system.children(ctx, "protocols")
 	if err != nil {
 		return nil, err
 	}
-	return makeScope(t.ops, a.routes, static, protocols), nil
+	return makeScope(t.ops, a.routes, a.static, protocols), nil
+}
+
+// still says why the ops are not to be committed any more: of what has come since they were decided on, the next
+// decision is to be made.
+func still(ops []op, a active, unsettled string) error {
+	for _, o := range ops {
+		if o.fresh() && unsettled != "" {
+			return routers.Errorf(routers.ErrBusy, "nothing was committed: %s", unsettled)
+		}
+		n := a.nodes[o.prefix]
+		if o.partial() {
+			continue
+		}
+		for _, one := range n.each(o.prefix) {
+			if len(one.others) > 0 && (!o.remove || one.name == o.path[3]) {
+				return routers.Errorf(routers.ErrBusy, "nothing was committed, as `protocols static %s %s` has got children meanwhile that are not ours: %s",
+					routeNode(o.prefix), one.name, strings.Join(one.others, ", "))
+			}
+		}
+	}
+	return nil
 }
 
 // check wants a difference to be that of the ops.

@@ -21,6 +21,8 @@ func (r *Router) Examine(ctx context.Context, ps []netip.Prefix) []routers.Findi
 	if r.options.Method == MethodStatic {
 		found = append(found, r.examineCommits()...)
 		found = append(found, r.examineNodes(ctx, ps)...)
+	} else {
+		found = append(found, r.examineOther(ctx, ps)...)
 	}
 	found = append(found, r.system.examineLife(r.system.unit(ctx), r.options.Method)...)
 	found = append(found, r.system.examineSaved(ps)...)
@@ -107,7 +109,7 @@ func (r *Router) examineNodes(ctx context.Context, ps []netip.Prefix) []routers.
 	if r.options.Distance == 255 {
 		return []routers.Finding{{Severity: routers.Failing, Subject: "distance", Text: "a route of distance 255 is never taken", WayOut: "set distance in [router] to less, or leave it out"}}
 	}
-	a, err := r.system.readActive(ctx, ps, func(netip.Prefix) bool { return true })
+	a, err := r.system.readActive(ctx, ps, r.options.Degraded.Tag)
 	if err != nil {
 		return []routers.Finding{{Severity: routers.Failing, Subject: "vyos", Text: "the running configuration cannot be read: " + err.Error()}}
 	}

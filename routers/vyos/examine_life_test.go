@@ -107,6 +107,14 @@ func TestUnit(t *testing.T) {
 			found(t, fs, c.severity, "vouch.service", c.words)
 		}
 	}
+	if fs := (unit{}).examine(7104, MethodStatic); len(fs) > 0 {
+		t.Errorf("without a unit: %s", list(fs))
+	}
+}
+
+// Method kernel makes no commit: it needs the router's network, and the right to change it.
+func TestUnitForRoutes(t *testing.T) {
+	const own = "[Service]\nKillMode=control-group\n"
 	for settings, words := range map[string]string{"PrivateTmp=yes\nPrivateDevices=yes\nKillMode=mixed\nCapabilityBoundingSet=CAP_NET_ADMIN\n": "", "PrivateNetwork=yes\n": "PrivateNetwork=", "CapabilityBoundingSet=CAP_NET_RAW\n": "CAP_NET_ADMIN"} {
 		u := parseUnit(own, "[Service]\n"+settings)
 		u.file = "vouch.service"
@@ -117,9 +125,6 @@ func TestUnit(t *testing.T) {
 		if words != "" {
 			found(t, fs, routers.Failing, words)
 		}
-	}
-	if fs := (unit{}).examine(7104, MethodStatic); len(fs) > 0 {
-		t.Errorf("without a unit: %s", list(fs))
 	}
 }
 
@@ -248,6 +253,28 @@ func TestExamineBoot(t *testing.T) {
 	found(t, b.examine(b.router(Options{Method: MethodStatic}), both), routers.Failing, "vouch.service", "PrivateDevices=")
 }
 
+// A commit that a dead agent left running is in the unit's group too.
+func TestAgentOfUnit(t *testing.T) {
+	s := system{t.TempDir()}
+	if pid := s.agent(); pid != 0 {
+		t.Errorf("without a unit: %d", pid)
+	}
+	program, err := os.ReadFile("/bin/sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "vouch", string(program), 0o755)
+	agent := exec.CommandContext(t.Context(), s.path("vouch"), "600")
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = agent.Process.Kill(); _ = agent.Wait() }()
+	put(t, s, "sys/fs/cgroup/system.slice/vouch.service/cgroup.procs", fmt.Sprintf("%d\n%d\n", os.Getpid(), agent.Process.Pid), 0o644)
+	if pid := s.agent(); pid != agent.Process.Pid {
+		t.Errorf("%d, want %d", pid, agent.Process.Pid)
+	}
+}
+
 // What counts is what the agent has, whatever whoever runs the doctor has.
 func TestExamineAgent(t *testing.T) {
 	b := open(t, vyostest.Options{})
@@ -287,6 +314,12 @@ func TestExamineAgent(t *testing.T) {
 				worst(t, fs, routers.Notice)
 			} else {
 				found(t, fs, c.severity, c.words...)
+			}
+			if c.name == "bounding set" { // its unit says the same
+				put(t, s, "run/systemd/system/vouch.service", "[Service]\nCapabilityBoundingSet=CAP_NET_ADMIN\nKillMode=process\n", 0o644)
+				if all := list(b.examine(r, both)); strings.Count(all, "CAP_SYS_ADMIN in its bounding set") != 1 {
+					t.Errorf("told twice:\n%s", all)
+				}
 			}
 			if c.name == "user" {
 				found(t, b.examine(b.router(Options{}), both), routers.Failing, "vouch.service", "CAP_NET_ADMIN")

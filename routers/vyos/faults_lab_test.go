@@ -308,6 +308,7 @@ var everywhere = []scene{
 
 // These are of the way through the configuration binaries, which tell more.
 var direct = []scene{
+	otherwise,
 	failing(vyostest.SessionStolen, routers.ErrUnavailable, nil, "my_set"),
 	{name: "what failed is discarded", play: func(b *bench, r *Router) {
 		b.system.Fault(vyostest.CommitRefused, 1, "no")
@@ -372,9 +373,9 @@ var direct = []scene{
 }
 
 func TestFaultsConfig(t *testing.T) {
-	stage(t, ViaConfig, slices.Concat(everywhere, withdraws, meanwhile, direct))
+	stage(t, ViaConfig, slices.Concat(everywhere, withdraws, meanwhile, foreigners, []scene{slow, told}, direct))
 }
 
 func TestFaultsVbash(t *testing.T) {
-	stage(t, ViaVbash, slices.Concat(everywhere, withdraws, meanwhile, scripted))
+	stage(t, ViaVbash, slices.Concat(everywhere, withdraws, meanwhile, foreigners, []scene{slow, told}, scripted))
 }

@@ -71,10 +71,13 @@ func fake(t *testing.T, script string) system {
 // A commit rewrites the running configuration in place: what is not there is looked for once more.
 func TestAbsenceIsReadTwice(t *testing.T) {
 	for name, origin := range map[string]frr.Origin{"all there was is gone": {}, "zebra has it": {There: true}} {
-		s := fake(t, `echo >>calls; [ $(wc -l <calls) -eq 1 ] || echo "'192.0.2.53/32'"`)
+		s := fake(t, `[ -e called ] && echo "set 'static' 'route' '192.0.2.53/32'"; >>called`)
 		p := netip.MustParsePrefix("192.0.2.53/32")
 		st := &static{system: s}
-		a, err := st.read(t.Context(), []netip.Prefix{p}, map[netip.Prefix]frr.Origin{p: origin}, func(netip.Prefix) bool { return false })
+		a, err := s.readActive(t.Context(), []netip.Prefix{p}, 0)
+		if err == nil {
+			a, err = st.again(t.Context(), []netip.Prefix{p}, map[netip.Prefix]frr.Origin{p: origin}, a)
+		}
 		if err != nil || !a.nodes[p].there {
 			t.Errorf("%s: %+v, %v", name, a, err)
 		}
@@ -91,29 +94,22 @@ func TestActiveUnread(t *testing.T) {
 		"fails":       {"echo oops >&2; exit 1", "oops"},
 		"crashes":     {"kill -SEGV $$", "exit status"},
 		"held open":   {"rm -f up; setsid sh -c 'touch up; exec sleep 1' & until [ -e up ]; do :; done", "may not be whole"},
-		"open quote":  {`printf "'192.0.2.53/32"`, "quote"},
-		"bad tag":     {`case "$*" in *tag) echo many;; *blackhole) echo "'tag'";; *32) echo "'blackhole'";; *) echo "'192.0.2.53/32'";; esac`, "not a number"},
-		"half a node": {`case "$*" in *32) exit 1;; *) echo "'192.0.2.53/32'";; esac`, "exit status 1"},
+		"no command":  {`echo "'192.0.2.53/32'"`, "not a command"},
+		"cut off":     {`printf "set 'static' 'route' '192.0.2.53/32"`, "not a command"},
+		"elsewhere":   {`echo "set 'bgp' 'system-as' '65001'"`, "not a command"},
+		"bad tag":     {`echo "set 'static' 'route' '192.0.2.53/32' 'blackhole' 'tag' 'many'"`, "not a number"},
+		"half of it":  {`echo "set 'static' 'route' '192.0.2.53/32' 'blackhole'"; exit 1`, "exit status 1"},
+		"half, empty": {`echo "set 'static'"; echo "both config NULL" >&2; exit 1`, "exit status 1"},
 	} {
 		s := fake(t, c.script)
-		_, err := s.readActive(t.Context(), []netip.Prefix{p}, func(netip.Prefix) bool { return true })
+		_, err := s.readActive(t.Context(), []netip.Prefix{p}, 0)
 		if !errors.Is(err, routers.ErrUnavailable) || !strings.Contains(err.Error(), c.names) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := system{t.TempDir()}.readActive(t.Context(), []netip.Prefix{p}, nil)
+	_, err := system{t.TempDir()}.readActive(t.Context(), []netip.Prefix{p}, 0)
 	if !errors.Is(err, routers.ErrUnavailable) || !strings.Contains(err.Error(), "is this VyOS?") {
 		t.Error(err)
-	}
-}
-
-func TestNodeIsReadWhole(t *testing.T) {
-	p := netip.MustParsePrefix("192.0.2.53/32")
-	s := fake(t, `case "$*" in *tag) printf 666;; *distance) printf "'7'";; *blackhole) echo "'tag' 'distance'";; *32) echo "'blackhole' 'description'";; *) echo "'192.0.2.53/32'";; esac`)
-	a, err := s.readActive(t.Context(), []netip.Prefix{p}, func(netip.Prefix) bool { return true })
-	n := a.nodes[p]
-	if err != nil || !n.there || !n.blackhole || n.tag != 666 || n.distance != 7 || n.ours() || len(n.others) != 1 {
-		t.Errorf("%+v, %v", n, err)
 	}
 }
 

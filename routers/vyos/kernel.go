@@ -13,11 +13,12 @@ import (
 // kernel is the method of blackhole routes in the kernel.
 type kernel struct {
 	source *frr.Source
+	system system
 	worse  uint32 // the metric of a degraded route; 0: there is no worse way
 }
 
-// metrics are those of our routes of the families that there are prefixes of.
-func (k kernel) metrics(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix][]uint32, error) {
+// blackholes gives the metrics of our routes of the families that there are prefixes of.
+func blackholes(ctx context.Context, ps []netip.Prefix) (map[netip.Prefix][]uint32, error) {
 	all := map[netip.Prefix][]uint32{}
 	for _, family := range []rtnl.Family{rtnl.IPv4, rtnl.IPv6} {
 		if !slices.ContainsFunc(ps, func(p netip.Prefix) bool { return p.Addr().Is4() == (family == rtnl.IPv4) }) {
@@ -34,9 +35,18 @@ func (k kernel) metrics(ctx context.Context, ps []netip.Prefix) (map[netip.Prefi
 	return all, nil
 }
 
+// observe reads FRR and the kernel side by side: neither takes the time of the other.
 func (k kernel) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
-	origins, err := k.source.Read(ctx, ps)
-	own, unread := k.metrics(ctx, ps)
+	var origins []frr.Origin
+	var err error
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		origins, err = k.source.Read(ctx, ps)
+	}()
+	own, unread := blackholes(ctx, ps)
+	<-read
+	static := k.staticRoutes(ctx, origins, own)
 	os := make([]routers.Observation, len(ps))
 	for i, o := range origins {
 		mine := made{there: len(own[ps[i]]) > 0, unread: unread, what: "the kernel route", where: "the kernel"}
@@ -44,6 +54,7 @@ func (k kernel) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obser
 		if o.There { // zebra hears of a change a moment later
 			mine.degraded = mine.degraded && !slices.Contains(o.Metrics, metric)
 		}
+		mine.foreign = static[ps[i]]
 		os[i] = judge(o, mine)
 	}
 	return os, routers.Join(err, unread)
@@ -52,7 +63,7 @@ func (k kernel) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obser
 // apply withdraws first, and goes on when one change fails. To and from the worse way, the new route comes before
 // the old one goes.
 func (k kernel) apply(ctx context.Context, cs []routers.Change) error {
-	own, unread := k.metrics(ctx, prefixes(cs))
+	own, unread := blackholes(ctx, prefixes(cs))
 	var failed []error
 	for _, c := range withdrawsFirst(cs) {
 		if err := k.change(ctx, c, own[c.Prefix]); err != nil {

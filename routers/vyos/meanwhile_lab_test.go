@@ -1,6 +1,7 @@
 package vyos
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -89,5 +90,77 @@ var meanwhile = []scene{
 		release()
 		b.wantError(<-done, routers.ErrUnavailable, "nothing was committed", "not ours", "bgp")
 		b.calls("my_commit", 0)
+	}},
+	{name: "a child comes before an announce", play: func(b *bench, r *Router) {
+		node := "protocols static route " + one.String()
+		waiting, release := b.system.HoldUp("my_set")
+		done := make(chan error, 1)
+		go func() { done <- b.apply(r, routers.Announced, one) }()
+		waiting()
+		b.system.Fault(vyostest.HeldUp, 0)
+		b.system.OperatorCommit("set " + node + " next-hop 10.0.1.1")
+		release()
+		if err := <-done; err == nil || !strings.Contains(err.Error(), "nothing was committed") || !strings.Contains(err.Error(), "next-hop") {
+			b.Errorf("it was not refused: %v", err)
+		}
+		if active := b.system.Active(); slices.Contains(active, node+" blackhole") {
+			b.Errorf("it is beside what is his: %q", active)
+		}
+		b.wantError(b.apply(r, routers.Announced, one), routers.ErrRefused, "next-hop")
+		b.system.OperatorCommit("delete " + node)
+	}},
+	{name: "commit-confirm begins before the commit", play: func(b *bench, r *Router) {
+		b.announced(r, two)
+		waiting, release := b.system.HoldUp("my_set")
+		done := make(chan error, 1)
+		go func() { done <- b.apply(r, routers.Announced, one) }()
+		waiting()
+		b.system.Fault(vyostest.HeldUp, 0)
+		confirm, _ := b.system.CommitConfirm("set protocols static route 198.51.100.0/24 blackhole")
+		release()
+		b.wantError(<-done, routers.ErrBusy, "nothing was committed", "commit-confirm")
+		if b.configured(one) {
+			b.Errorf("it was announced: %q", b.system.Active())
+		}
+		b.withdrawn(r, two)
+		confirm()
+		b.announced(r, one)
+		b.withdrawn(r, one)
+	}},
+	{name: "others bring back what is withdrawn", play: func(b *bench, r *Router) {
+		b.system.OperatorCommit("set protocols static route 198.51.100.0/24 blackhole")
+		b.announced(r, one)
+		waiting, release := b.system.HoldUp("my_delete")
+		done := make(chan error, 1)
+		go func() { // not in the node's namespace, where it would hear of the route: it has the lock alone to go by
+			done <- r.Apply(b.Context(), []routers.Change{{Prefix: one, Want: routers.Withdrawn}})
+		}()
+		waiting()
+		b.core(false, one)
+		b.system.OperatorCommit("set protocols static route 198.51.101.0/24 blackhole")
+		b.core(false, one)
+		release()
+		b.must(<-done)
+		b.becomes(r, routers.Absent, false, one)
+		b.system.OperatorCommit("delete protocols static")
+	}},
+	{name: "a route comes back while it is withdrawn", play: func(b *bench, r *Router) {
+		b.announced(r, one)
+		waiting, release := b.system.HoldUp("my_delete")
+		done := make(chan error, 1)
+		go func() { done <- b.apply(r, routers.Withdrawn, one) }()
+		waiting()
+		b.core(false, one)
+		b.system.Gain(routeLine(one)) // and nobody has the lock
+		b.wait("FRR to have lost it", func() error {
+			if text := b.system.Vtysh("show running-config"); strings.Contains(text, routeLine(one)) {
+				return errors.New(text)
+			}
+			return nil
+		})
+		b.core(false, one)
+		release()
+		b.must(<-done)
+		b.becomes(r, routers.Absent, false, one)
 	}},
 }

@@ -20,6 +20,12 @@ type op struct {
 // whole tells whether it deletes all that there is of its prefix.
 func (o op) whole() bool { return o.remove && len(o.path) == 4 }
 
+// fresh tells whether it announces what is not announced.
+func (o op) fresh() bool { return !o.remove && len(o.path) == 5 }
+
+// partial tells whether it deletes a blackhole beside which others have children.
+func (o op) partial() bool { return o.remove && len(o.path) == 5 }
+
 // line is the command, such as "set protocols static route 192.0.2.53/32 blackhole".
 func (o op) line() string {
 	verb := "set "
@@ -62,7 +68,7 @@ func makePlan(cs []routers.Change, a active, origins map[netip.Prefix]frr.Origin
 		before := p.size()
 		var err error
 		if c.Want == routers.Withdrawn {
-			p.withdraw(c, n, o)
+			err = p.withdraw(c, n, o)
 		} else {
 			err = p.announce(c, n, o, r)
 		}
@@ -79,29 +85,45 @@ func makePlan(cs []routers.Change, a active, origins map[netip.Prefix]frr.Origin
 // size counts what is to be done.
 func (p *plan) size() int { return len(p.ops) + len(p.add) + len(p.drop) }
 
-// withdraw deletes the whole node where it is ours: with its blackhole alone deleted VyOS 1.3 refuses it, and 1.4
-// keeps an empty one. Where others have children there, it deletes the blackhole alone.
-func (p *plan) withdraw(c routers.Change, n node, o frr.Origin) {
-	path := []string{"protocols", "static", routeNode(c.Prefix), c.Prefix.String()}
+// withdraw deletes the whole node where it is ours, by the name that it has: with its blackhole alone deleted VyOS 1.3
+// refuses it, and 1.4 keeps an empty one. Where others have children there, it deletes the blackhole alone.
+func (p *plan) withdraw(c routers.Change, n node, o frr.Origin) error {
+	before := len(p.ops)
+	for _, one := range n.each(c.Prefix) {
+		path := nodePath(c.Prefix, one.name)
+		switch {
+		case one.ours():
+			p.ops = append(p.ops, op{c.Prefix, true, path})
+		case one.blackhole && !one.strange:
+			p.ops = append(p.ops, op{c.Prefix, true, append(path, "blackhole")})
+		}
+	}
 	switch {
-	case n.there && n.ours():
-		p.ops = append(p.ops, op{c.Prefix, true, path})
-	case n.blackhole:
-		p.ops = append(p.ops, op{c.Prefix, true, append(path, "blackhole")})
-	case o.Unread == nil && o.There:
+	case n.strange:
+		return routers.Errorf(routers.ErrRefused, "%s: taken out of FRR, and left in VyOS's configuration, whose next commit may bring it back: `%s` has a tag that is not vouch's (%s): "+
+			"delete that tag, or the route; or set tag in [router.degraded] to it, if it is that of degraded routes", c.Prefix, strings.Join(nodePath(c.Prefix, c.Prefix.String()), " "), strings.Join(n.others, ", "))
+	case len(p.ops) == before && o.Unread == nil && o.There:
 		p.drop = append(p.drop, c.Prefix)
 	}
+	return nil
+}
+
+// nodePath is the node of a prefix by one of its names.
+func nodePath(p netip.Prefix, name string) []string {
+	return []string{"protocols", "static", routeNode(p), name}
 }
 
 func (p *plan) announce(c routers.Change, n node, o frr.Origin, r rules) error {
-	path := []string{"protocols", "static", routeNode(c.Prefix), c.Prefix.String(), "blackhole"}
-	with := func(more ...string) []string { return append(path[:len(path):len(path)], more...) }
-	worse := r.tag != 0 && n.tag == r.tag
-	switch {
-	case n.there && !n.ours():
+	if n.there && !n.ours() {
+		if n.strange && o.Unread == nil && !tagged(o, n.tag) { // it was taken out when it was withdrawn
+			p.add = append(p.add, frr.Static{Prefix: c.Prefix, Tag: n.tag, Distance: n.distance})
+		}
 		return routers.Errorf(routers.ErrRefused, "%s: not announced, as `protocols static %s %[1]s` has children that are not ours (%[3]s): remove them, or use method kernel",
 			c.Prefix, routeNode(c.Prefix), strings.Join(n.others, ", "))
-	case n.blackhole && worse == (c.Want == routers.Degraded):
+	}
+	ops := retag(c, n, r)
+	switch {
+	case n.blackhole && len(ops) == 0:
 		if o.Unread == nil && !tagged(o, n.tag) {
 			p.add = append(p.add, frr.Static{Prefix: c.Prefix, Tag: n.tag, Distance: n.distance})
 		}
@@ -110,21 +132,38 @@ func (p *plan) announce(c routers.Change, n node, o frr.Origin, r rules) error {
 		return routers.Errorf(routers.ErrUnavailable, "%s: not announced, as FRR does not answer: %w", c.Prefix, o.Unread)
 	case r.unsettled != "" && !n.blackhole:
 		return routers.Errorf(routers.ErrBusy, "%s: not announced for now: %s", c.Prefix, r.unsettled)
-	case n.blackhole && c.Want == routers.Announced:
-		p.ops = append(p.ops, op{c.Prefix, true, with("tag")})
-		return nil
 	}
 	if !n.blackhole {
-		p.ops = append(p.ops, op{c.Prefix, false, path})
+		path := append(nodePath(c.Prefix, c.Prefix.String()), "blackhole")
+		ops = []op{{c.Prefix, false, path}}
 		if r.distance != 0 {
-			p.ops = append(p.ops, op{c.Prefix, false, with("distance", fmt.Sprint(r.distance))})
+			ops = append(ops, op{c.Prefix, false, below(path, "distance", fmt.Sprint(r.distance))})
+		}
+		if c.Want == routers.Degraded {
+			ops = append(ops, op{c.Prefix, false, below(path, "tag", fmt.Sprint(r.tag))})
 		}
 	}
-	if c.Want == routers.Degraded {
-		p.ops = append(p.ops, op{c.Prefix, false, with("tag", fmt.Sprint(r.tag))})
-	}
+	p.ops = append(p.ops, ops...)
 	return nil
 }
+
+// retag gives each blackhole that is there the tag that is wanted of it.
+func retag(c routers.Change, n node, r rules) (ops []op) {
+	for _, one := range n.each(c.Prefix) {
+		path := append(nodePath(c.Prefix, one.name), "blackhole")
+		switch worse := r.tag != 0 && one.tag == r.tag; {
+		case !one.blackhole || worse == (c.Want == routers.Degraded):
+		case worse:
+			ops = append(ops, op{c.Prefix, true, below(path, "tag")})
+		default:
+			ops = append(ops, op{c.Prefix, false, below(path, "tag", fmt.Sprint(r.tag))})
+		}
+	}
+	return ops
+}
+
+// below is a longer path, which shares nothing with the one that it was made of.
+func below(path []string, more ...string) []string { return slices.Concat(path, more) }
 
 // tagged tells whether zebra has the route with that tag.
 func tagged(o frr.Origin, tag uint32) bool {

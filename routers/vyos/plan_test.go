@@ -16,6 +16,8 @@ func TestPlan(t *testing.T) {
 	const route = "protocols static route 192.0.2.53/32"
 	plain, tagged := node{there: true, blackhole: true}, node{there: true, blackhole: true, tag: 666}
 	foreign := node{there: true, blackhole: true, others: []string{"next-hop"}}
+	strange := node{there: true, blackhole: true, tag: 5, distance: 9, strange: true, others: []string{"blackhole tag 5"}}
+	his := frr.Origin{There: true, Tags: []uint32{5}}
 	inFRR := frr.Origin{There: true, Tags: []uint32{0}}
 	worse := frr.Origin{There: true, Tags: []uint32{666}}
 	dark := frr.Origin{There: true, Unread: errors.New("no")}
@@ -42,7 +44,9 @@ func TestPlan(t *testing.T) {
 		{name: "worse already", want: routers.Degraded, node: tagged, origin: worse, rules: usual},
 		{name: "worse already, FRR lost it", want: routers.Degraded, node: tagged, rules: usual, add: []frr.Static{{Prefix: p, Tag: 666}}},
 		{name: "better", want: routers.Announced, node: tagged, origin: worse, rules: usual, ops: []string{"delete " + route + " blackhole tag"}},
-		{name: "an operator's tag", want: routers.Announced, node: node{there: true, blackhole: true, tag: 5}, origin: frr.Origin{There: true, Tags: []uint32{5}}, rules: usual},
+		{name: "an operator's tag", want: routers.Announced, node: strange, origin: his, rules: usual, class: routers.ErrRefused},
+		{name: "an operator's tag, FRR lost it", want: routers.Degraded, node: strange, rules: usual, add: []frr.Static{{Prefix: p, Tag: 5, Distance: 9}}, class: routers.ErrRefused},
+		{name: "withdrawn, an operator's tag", want: routers.Withdrawn, node: strange, origin: his, rules: usual, class: routers.ErrRefused},
 		{name: "empty node", want: routers.Announced, node: node{there: true}, rules: usual, ops: []string{"set " + route + " blackhole"}},
 		{name: "new, FRR unread", want: routers.Announced, origin: dark, rules: usual, class: routers.ErrUnavailable},
 		{name: "foreign", want: routers.Announced, node: foreign, origin: inFRR, rules: usual, class: routers.ErrRefused},

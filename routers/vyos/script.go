@@ -21,6 +21,7 @@ import (
 const (
 	exitNotMounted = 90
 	exitForeign    = 91
+	exitUnsettled  = 92
 )
 
 // script makes the changes by a script of vbash. There every command says that it went well, so its words count,
@@ -72,6 +73,8 @@ func (t *transaction) runScript(s *session, allowed scope) (outcome, error) {
 	switch out.Code {
 	case exitNotMounted:
 		return outcome{failed, "nothing was committed, as the session is not mounted (unionfs-fuse does not run?): a commit would erase the configuration"}, nil
+	case exitUnsettled:
+		return outcome{}, routers.Errorf(routers.ErrBusy, "nothing was committed: %s", cmp.Or(t.system.unsettled(), "a commit-confirm was pending for a moment"))
 	case exitForeign:
 		return outcome{failed, "nothing was committed, as the session would change what is not ours: " + reason(text(out))}, nil
 	}
@@ -124,16 +127,45 @@ func scriptText(s system, ops []op, allowed scope, tag uint32) string {
 	line("vouch_diff=$(%s --show-cfg1 @ACTIVE --show-cfg2 @WORKING --show-commands showConfig) || vouch_end %d", api, exitForeign)
 	line("vouch_diff=${vouch_diff//\\'/}")
 	line("vouch_other=$(printf '%%s\\n' \"$vouch_diff\" | grep -vxF -e ''%s)", allowedWords(allowed.lines(tag)))
-	line("[ -z \"$vouch_other\" ] || { printf '%%s\\n' \"$vouch_other\"; vouch_end %d; }", exitForeign)
+	none := fmt.Sprintf("[ -z \"$vouch_other\" ] || { printf '%%s\\n' \"$vouch_other\"; vouch_end %d; }", exitForeign)
+	line("%s", none)
+	if names := guarded(ops); len(names) > 0 {
+		line("vouch_have=$(%s --show-active-only --show-commands showConfig protocols static 2>&1) || [[ $vouch_have == *'both config NULL'* ]] || vouch_end %d", api, exitForeign)
+		line("vouch_other=$(printf '%%s\\n' \"${vouch_have//\\'/}\" | grep -F%s | grep -vE %s)", allowedWords(names), shellQuote(ownLeaves(tag)))
+		line("%s", none)
+	}
 	line("vouch_only () { vouch_may=\" $1 \"; shift; vouch_below=$(%s listActiveNodes \"$@\") || vouch_end %d; for vouch_one in ${vouch_below//\\'/}; do "+
 		"[[ $vouch_may == *\" $vouch_one \"* ]] || { printf '%%s\\n' \"$* has got $vouch_one\"; vouch_end %[2]d; }; done; }", api, exitForeign)
 	for _, o := range allowed.onlys(ops) {
 		line("vouch_only %s %s", shellQuote(strings.Join(o.children, " ")), o.path)
 	}
+	if slices.ContainsFunc(ops, op.fresh) {
+		line("for vouch_one in %s %s; do [ ! -e \"$vouch_one\" ] || vouch_end %d; done", shellQuote(s.path(confirmTimer)), shellQuote(s.path(shutdownPlan)), exitUnsettled)
+	}
 	line("vouch_mounted")
 	line("commit")
 	line("vouch_end 0")
 	return b.String()
+}
+
+// guarded gives the beginnings of what may be there of the nodes that the ops set or delete whole.
+func guarded(ops []op) []string {
+	var all []string
+	for _, o := range ops {
+		if !o.partial() {
+			all = append(all, " "+strings.Join(o.path[1:4], " ")+" ")
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// ownLeaves matches the end of what is ours there.
+func ownLeaves(tag uint32) string {
+	if tag == 0 {
+		return " blackhole( distance [0-9]+)?$"
+	}
+	return fmt.Sprintf(" blackhole( distance [0-9]+| tag %d)?$", tag)
 }
 
 func allowedWords(lines []string) string {
@@ -163,14 +195,13 @@ type only struct {
 	children []string
 }
 
-// onlys are those of the nodes that the ops delete whole, or may by what the scope allows.
+// onlys are the nodes above those of the prefixes that the ops may delete whole, by what the scope allows.
 func (s scope) onlys(ops []op) []only {
 	var all []only
 	const static = "protocols static"
 	gone := map[string][]string{}
 	for _, o := range ops {
 		if o.whole() {
-			all = append(all, only{strings.Join(o.path, " "), []string{"blackhole"}})
 			gone[o.path[2]] = append(gone[o.path[2]], o.path[3])
 		}
 	}
@@ -199,14 +230,14 @@ func (t *transaction) readBack(ctx context.Context, out outcome) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTime)
 	defer cancel()
-	a, err := t.system.readActive(ctx, ps, func(netip.Prefix) bool { return true })
+	a, err := t.system.readActive(ctx, ps, t.options.Degraded.Tag)
 	if err != nil {
 		return routers.Join(out.err("vbash"), err)
 	}
 	said := cmp.Or(out.reason, "vbash said nothing of that")
 	var missing []error
 	for _, o := range t.ops {
-		if !o.made(a.nodes[o.prefix]) {
+		if !o.made(a.nodes[o.prefix].by(o.path[3])) {
 			missing = append(missing, &routers.PrefixError{Prefix: o.prefix, Err: routers.Errorf(out.class(), "%s: `%s` has not come into VyOS's configuration: %s", o.prefix, o.line(), said)})
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"vouch/routers"
@@ -26,16 +25,6 @@ type static struct {
 	running *job // the last transaction, which may outlive the call that began it
 }
 
-// A job is a transaction on its own goroutine.
-type job struct {
-	began      time.Time
-	committing atomic.Bool
-	cancel     context.CancelFunc            // breaks it off unless it commits already
-	wants      map[netip.Prefix]routers.Want // what is wanted by now, of it and of the calls since; guarded by static.mu
-	done       chan struct{}
-	err        error // once done is closed
-}
-
 func newStatic(o Options, source *frr.Source, s system) *static {
 	return &static{options: o, source: source, system: s}
 }
@@ -44,11 +33,21 @@ func newStatic(o Options, source *frr.Source, s system) *static {
 // commit rewrites it in place.
 const settle = 10 * time.Millisecond
 
-// observe asks VyOS for the routes that there are, and looks into the blackholes of those alone that zebra lacks.
+// observe reads FRR and VyOS's configuration side by side: neither takes the time of the other.
 func (s *static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
-	origins, err := s.source.Read(ctx, ps)
-	byPrefix := index(origins)
-	a, unread := s.read(ctx, ps, byPrefix, func(p netip.Prefix) bool { return !byPrefix[p].There })
+	var origins []frr.Origin
+	var err error
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		origins, err = s.source.Read(ctx, ps)
+	}()
+	a, unread := s.system.readActive(ctx, ps, s.options.Degraded.Tag)
+	<-read
+	if unread == nil {
+		a, unread = s.again(ctx, ps, index(origins), a)
+	}
+	others := kernelRoutes(ctx, origins)
 	os := make([]routers.Observation, len(ps))
 	for i, o := range origins {
 		n := a.nodes[ps[i]]
@@ -59,6 +58,9 @@ func (s *static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 		os[i] = judge(o, mine)
 		if n.blackhole && o.Unread == nil && !o.There {
 			os[i].Detail = join(os[i].Detail, "the next commit may put it into FRR again, as long as it is in VyOS's configuration")
+		}
+		if len(others[ps[i]]) > 0 {
+			os[i] = twice(os[i])
 		}
 	}
 	return os, routers.Join(err, unread)
@@ -83,56 +85,90 @@ func index(origins []frr.Origin) map[netip.Prefix]frr.Origin {
 	return all
 }
 
-// read reads the running configuration, and once more where it lacks what zebra has, or all there was.
-func (s *static) read(ctx context.Context, ps []netip.Prefix, origins map[netip.Prefix]frr.Origin, deep func(netip.Prefix) bool) (active, error) {
-	a, err := s.system.readActive(ctx, ps, deep)
+// again reads the running configuration once more where it lacks what zebra has, or all there was.
+func (s *static) again(ctx context.Context, ps []netip.Prefix, origins map[netip.Prefix]frr.Origin, a active) (active, error) {
 	doubtful := func(p netip.Prefix) bool {
 		return !a.nodes[p].blackhole && (origins[p].There || len(a.routes[routeNode(p)]) == 0)
 	}
-	if err != nil || !slices.ContainsFunc(ps, doubtful) {
-		return a, err
+	if !slices.ContainsFunc(ps, doubtful) {
+		return a, nil
 	}
 	if err := pause(ctx, settle); err != nil {
 		return a, err
 	}
-	return s.system.readActive(ctx, ps, deep)
+	return s.system.readActive(ctx, ps, s.options.Degraded.Tag)
 }
 
 // apply takes what is to be withdrawn out of FRR first, whoever commits just now, and then has VyOS's configuration
 // follow: an FRR that has lost a route gets it back from there with the next commit of anybody. Beside an FRR that
 // hangs nothing is committed: that would hang too, and have the lock of all others meanwhile.
 func (s *static) apply(ctx context.Context, cs []routers.Change) error {
-	origins, dark := s.source.Zebra(ctx, prefixes(cs))
-	if dark != nil && (hangs(dark) || ctx.Err() != nil) {
-		return routers.Errorf(dark, "nothing was committed, as FRR does not answer: %w", dark)
-	}
 	s.tell(cs)
-	early := routers.Join(dark, s.hasten(ctx, cs, origins))
+	early, err := s.early(ctx, cs)
+	if err != nil {
+		return err
+	}
 	withdraws := slices.ContainsFunc(cs, func(c routers.Change) bool { return c.Want == routers.Withdrawn })
-	waited, err := s.idle(ctx, !withdraws)
+	ended, err := s.idle(ctx, cs, !withdraws)
 	if err != nil {
 		return routers.Join(early, err)
 	}
-	if waited { // its commit may have brought back what was withdrawn
-		origins, dark = s.source.Zebra(ctx, prefixes(cs))
-		early = routers.Join(dark, s.hasten(ctx, cs, origins))
+	var failed []error
+	if ended != nil { // its commit may have brought back what was withdrawn
+		if ctx.Err() != nil {
+			return routers.Errorf(errors.Join(routers.ErrBusy, routers.ErrUnderway, ctx.Err()), "VyOS's session, begun at %s, has ended just now", ended.began.Format(time.TimeOnly))
+		}
+		if early, err = s.early(ctx, cs); err != nil {
+			return err
+		}
+		cs, err = ended.outcome(cs)
+		failed = append(failed, err)
 	}
+	if len(cs) > 0 {
+		failed = append(failed, s.follow(ctx, cs))
+	}
+	if err := routers.Join(failed...); err != nil {
+		return routers.Join(early, err)
+	}
+	return nil
+}
+
+// early takes what is to be withdrawn out of FRR and the kernel. What it could not matters no more, when the commit
+// goes well; the second error ends all.
+func (s *static) early(ctx context.Context, cs []routers.Change) (error, error) {
+	kernel := dropKernelRoutes(ctx, cs, func(c routers.Change) bool { return c.Want == routers.Withdrawn })
+	origins, dark := s.source.Zebra(ctx, prefixes(cs))
+	if dark != nil && (hangs(dark) || ctx.Err() != nil) {
+		return nil, routers.Join(routers.Errorf(dark, "nothing was committed, as FRR does not answer: %w", dark), kernel)
+	}
+	return routers.Join(dark, s.hasten(ctx, cs, origins), kernel), nil
+}
+
+// follow has VyOS's configuration be as is wanted, and FRR as that is.
+func (s *static) follow(ctx context.Context, cs []routers.Change) error {
 	before, _ := s.system.holder()
 	p, err := s.plan(ctx, cs)
 	if err != nil {
-		return routers.Join(early, err)
+		return err
 	}
 	failed := append(p.refused, s.repair(ctx, p), s.unsure(p, before))
 	if len(p.ops) > 0 {
 		if err := staticd(ctx, s.options.SocketDir, s.options.Timeout); err != nil {
 			return routers.Join(append(failed, err)...)
 		}
-		failed = append(failed, s.transact(ctx, p, cs))
+		j := s.start(ctx, p, cs)
+		if err := s.wait(ctx, j); err != nil {
+			return routers.Join(append(failed, err)...)
+		}
+		failed = append(failed, j.err)
 	}
 	if err := routers.Join(failed...); err != nil {
-		return routers.Join(early, err)
+		return err
 	}
-	return s.verify(ctx, p.changes)
+	if err := s.verify(ctx, p.changes); err != nil {
+		return err
+	}
+	return dropKernelRoutes(ctx, cs, func(routers.Change) bool { return true })
 }
 
 // hasten removes the withdrawn routes from FRR: VyOS takes seconds. Its error does not matter when the commit, which
@@ -150,98 +186,15 @@ func (s *static) hasten(ctx context.Context, cs []routers.Change, origins []frr.
 	return s.source.RemoveStatic(ctx, there)
 }
 
-// tell has a transaction that an earlier call left running know what is wanted now.
-func (s *static) tell(cs []routers.Change) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running == nil {
-		return
-	}
-	for _, c := range cs {
-		s.running.wants[c.Prefix] = c.Want
-	}
-}
-
-// hold takes what is withdrawn by now out of FRR once more: a commit, whoever's it is, takes seconds, and makes FRR's
-// routes anew from what was configured when it began. Nobody else may look for long.
-func (s *static) hold(j *job) {
-	s.mu.Lock()
-	var cs []routers.Change
-	for p, w := range j.wants {
-		if w == routers.Withdrawn {
-			cs = append(cs, routers.Change{Prefix: p, Want: w})
-		}
-	}
-	s.mu.Unlock()
-	if len(cs) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.options.Step)
-	defer cancel()
-	origins, _ := s.source.Zebra(ctx, prefixes(cs))
-	_ = s.hasten(ctx, cs, origins) // the next call meets it too, and tells
-}
-
-// idle waits for a transaction that an earlier call left running, and tells whether there was one. One that does not
-// commit yet is broken off: what it was to do is not what is wanted now. One that commits is waited for by who is patient:
-// what was just taken out of FRR is to be read first.
-func (s *static) idle(ctx context.Context, patient bool) (waited bool, err error) {
-	s.mu.Lock()
-	j := s.running
-	s.mu.Unlock()
-	if j == nil {
-		return false, nil
-	}
-	if !j.committing.Load() {
-		j.cancel()
-	} else if !patient {
-		return true, s.unfinished(j, nil)
-	}
-	if err := s.wait(ctx, j); err != nil {
-		return true, err
-	}
-	s.mu.Lock()
-	s.running = nil
-	s.mu.Unlock()
-	return true, nil
-}
-
-// wait waits for the end of a job; its own error is not given.
-func (s *static) wait(ctx context.Context, j *job) error {
-	patience := time.NewTimer(s.options.Deadline)
-	defer patience.Stop()
-	select {
-	case <-j.done:
-		return nil
-	default:
-	}
-	select {
-	case <-j.done:
-		return nil
-	case <-patience.C:
-	case <-ctx.Done():
-	}
-	return s.unfinished(j, ctx.Err())
-}
-
-// unfinished says why a job is not done yet. It is the same text as long as that is so, which is told once.
-func (s *static) unfinished(j *job, ended error) error {
-	busy, since := errors.Join(routers.ErrBusy, ended), j.began.Format(time.TimeOnly)
-	if j.committing.Load() {
-		return routers.Errorf(busy, "VyOS is still committing, since %s, and is left to end", since)
-	}
-	if pid, err := s.system.holder(); err == nil && pid != 0 {
-		return routers.Errorf(busy, "%w", s.system.lockedBy(pid))
-	}
-	return routers.Errorf(busy, "VyOS's session, begun at %s, does not end yet", since)
-}
-
 // plan reads all that the changes depend on, and decides.
 func (s *static) plan(ctx context.Context, cs []routers.Change) (plan, error) {
 	ps := prefixes(cs)
 	origins, _ := s.source.Zebra(ctx, ps) // what it cannot tell repairs nothing
 	byPrefix := index(origins)
-	a, err := s.read(ctx, ps, byPrefix, func(netip.Prefix) bool { return true })
+	a, err := s.system.readActive(ctx, ps, s.options.Degraded.Tag)
+	if err == nil {
+		a, err = s.again(ctx, ps, byPrefix, a)
+	}
 	if err != nil {
 		return plan{}, err
 	}
@@ -277,44 +230,11 @@ func (s *static) unsure(p plan, before int) error {
 	return routers.Join(errs...)
 }
 
-// transact begins a transaction and waits for its end, or that of ctx.
-func (s *static) transact(ctx context.Context, p plan, cs []routers.Change) error {
-	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	j := &job{began: time.Now(), cancel: cancel, wants: map[netip.Prefix]routers.Want{}, done: make(chan struct{})}
-	commits := func(begins bool) {
-		if !begins {
-			s.hold(j)
-		}
-		j.committing.Store(begins)
-	}
-	t := &transaction{options: s.options, system: s.system, ops: p.ops, commits: commits, others: func() { s.hold(j) }}
-	s.mu.Lock()
-	s.running = j
-	s.mu.Unlock()
-	s.tell(cs)
-	go func() {
-		defer close(j.done)
-		defer cancel()
-		j.err = t.run(inner)
-	}()
-	err := s.wait(ctx, j)
-	if err != nil {
-		if !j.committing.Load() {
-			cancel()
-		}
-		return err
-	}
-	s.mu.Lock()
-	s.running = nil
-	s.mu.Unlock()
-	return j.err
-}
-
 // verifyStep is between two looks at FRR after a commit.
 const verifyStep = 50 * time.Millisecond
 
 // verify waits until zebra has what was asked for: from VyOS 1.5 on a commit is answered before FRR has it, and what
-// becomes of it then is told to nobody.
+// becomes of it then is told to nobody. When ctx ends first, that is no error: it was asked for, and is read next.
 func (s *static) verify(ctx context.Context, cs []routers.Change) error {
 	if len(cs) == 0 {
 		return nil
@@ -322,6 +242,9 @@ func (s *static) verify(ctx context.Context, cs []routers.Change) error {
 	until := time.Now().Add(s.options.VerifyWait)
 	for {
 		origins, err := s.source.Zebra(ctx, prefixes(cs))
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -334,9 +257,10 @@ func (s *static) verify(ctx context.Context, cs []routers.Change) error {
 		if len(late) == 0 {
 			return nil
 		}
-		if time.Now().After(until) || pause(ctx, verifyStep) != nil {
+		if time.Now().After(until) {
 			return routers.Join(late...)
 		}
+		_ = pause(ctx, verifyStep)
 	}
 }
 
@@ -354,10 +278,4 @@ func (s *static) late(want routers.Want, o frr.Origin) string {
 		return "VyOS's configuration has another tag of it than FRR"
 	}
 	return ""
-}
-
-// close waits for a transaction that still runs.
-func (s *static) close() error {
-	_, err := s.idle(context.Background(), true)
-	return err
 }

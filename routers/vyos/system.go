@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vouch/routers"
-	"vouch/routers/command"
 	"vouch/routers/frr/vty"
 )
 
@@ -37,38 +36,18 @@ const (
 	confirmTimer = "run/systemd/transient/commit-confirm.timer"
 	shutdownPlan = "run/systemd/shutdown/scheduled"
 	savedConfig  = "config/config.boot"
+	// configdSays is where vyos-configd of VyOS 1.3 and 1.4 writes what scripts say to sessions that go by no process.
+	configdSays = "tmp/vyos-configd-script-stdout"
 )
 
 // groupName is the group of those who may configure.
 const groupName = "vyattacfg"
-
-// queryTime bounds one question to VyOS.
-const queryTime = 10 * time.Second
 
 // A system is one VyOS, by the directory that is its root.
 type system struct{ root string }
 
 func (s system) path(parts ...string) string {
 	return filepath.Join(append([]string{s.root}, parts...)...)
-}
-
-// api asks VyOS without a session.
-func (s system) api(ctx context.Context, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTime)
-	defer cancel()
-	out, err := command.Run(ctx, command.Spec{Path: s.path(cliShellAPI), Args: args, Env: s.environment(), MaxOutput: 4 << 20})
-	what := "cli-shell-api " + strings.Join(args[:min(2, len(args))], " ")
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return "", routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s is not there: is this VyOS?", s.path(cliShellAPI))
-	case err != nil:
-		return "", routers.Errorf(errors.Join(routers.ErrUnavailable, err), "%s: %w", what, err)
-	case out.Truncated:
-		return "", routers.Errorf(routers.ErrUnavailable, "%s: too long an answer", what)
-	case out.Code != 0:
-		return "", routers.Errorf(routers.ErrUnavailable, "%s: exit status %d: %s", what, out.Code, reason(text(out)))
-	}
-	return string(out.Stdout), nil
 }
 
 // environment is what the templates of VyOS refer to; vyos-1x configsession.py.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"vouch/routers"
@@ -19,7 +20,6 @@ type transaction struct {
 	system  system
 	ops     []op
 	commits func(bool) // called with true when a commit begins, which nothing breaks off, and false when it has ended
-	others  func()     // called now and then while others have the lock, and when they have given it up
 }
 
 // run makes the changes. Until the commit begins it ends with ctx; then nothing ends it. The error is of a class of
@@ -141,6 +141,7 @@ func (t *transaction) commit(ctx context.Context, s *session) error {
 		if err := broken(ctx); err != nil {
 			return err
 		}
+		said := t.system.said()
 		t.commits(true)
 		got, err := s.lasting(s.spec(s.program("my_commit")))
 		t.commits(false)
@@ -148,6 +149,10 @@ func (t *transaction) commit(ctx context.Context, s *session) error {
 			return err
 		}
 		out := classify(got)
+		if out.verdict == refusal && strings.HasPrefix(out.reason, mute) {
+			got.Stdout = append(got.Stdout, said.since()...)
+			out = classify(got)
+		}
 		if out.verdict != busy {
 			return routers.Join(out.err("commit"), t.save(s, out))
 		}
@@ -201,7 +206,6 @@ func (t *transaction) free(ctx context.Context, until time.Time) error {
 		if err := pause(ctx, wait*3/4+rand.N(wait/2)); err != nil {
 			return routers.Join(t.locked(), err)
 		}
-		t.others()
 	}
 }
 

@@ -152,7 +152,7 @@ func New(o Options) *Router {
 	if o.Method == MethodStatic {
 		r.method = newStatic(o, source, r.system)
 	} else {
-		r.method = kernel{source, o.Degraded.metric()}
+		r.method = kernel{source, r.system, o.Degraded.metric()}
 	}
 	return r
 }
@@ -174,8 +174,8 @@ func (r *Router) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 }
 
 // Apply asks for the changes, withdraws first. With method static all of them are one commit, which takes
-// seconds. When ctx ends before it does the commit goes on, and the error is of class routers.ErrBusy; the next
-// Apply waits for it first. What is withdrawn is taken out of FRR at once, before the commit; while another one
+// seconds. When ctx ends before it does all goes on, and the error is of class routers.ErrBusy; the next Apply waits
+// for it first, and breaks it off when it wants something else and nothing is committed yet. What is withdrawn is taken out of FRR at once, before the commit; while another one
 // still runs that is all, so that it can be read, and the error is of class routers.ErrBusy too. The error is of the
 // classes of package routers, and holds a routers.PrefixError for each change that failed alone.
 func (r *Router) Apply(ctx context.Context, cs []routers.Change) error {

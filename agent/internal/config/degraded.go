@@ -53,6 +53,8 @@ func noWay(r Router) (because, wayOut string) {
 		return "with daemon program", `write degrade = ["/path/to/program", "argument"] in [router]`
 	case r.Daemon == daemonKernel:
 		return "with daemon kernel, which can only put the address there or not", `use daemon = "frr" or "bird"`
+	case r.Daemon == daemonVyOS:
+		return "with method kernel and protocol ospf, which does not heed a kernel route's metric", `use method = "static" with tag`
 	case r.Daemon == daemonBIRD:
 		return "with method address, where BIRD knows no worse way", `use method = "include" or "protocol"`
 	}

@@ -89,7 +89,7 @@ var degradedUses = useTable{
 	{"route_map", daemonFRR, []condition{when("method", methodNetwork)}},
 	{"tag", daemonFRR, withStatic},
 	{"tag", daemonVyOS, withStatic},
-	{"metric", daemonVyOS, []condition{when("method", methodKernel)}},
+	{"metric", daemonVyOS, []condition{when("method", methodKernel), when("protocol", protocolBGP)}}, // ospfd (8.4.4) gives every such route one metric
 	{"symbol", daemonBIRD, degradedSymbol},
 	{"symbol6", daemonBIRD, degradedSymbol},
 	{"community", daemonBIRD, degradedRoutes},

@@ -77,7 +77,7 @@ type Degraded struct {
 	Cost      int      `toml:"cost"`      // frr, address with ospf: of the interface; 1 to 65535
 	RouteMap  string   `toml:"route_map"` // frr, network
 	Tag       uint32   `toml:"tag"`       // frr and vyos, static
-	Metric    uint32   `toml:"metric"`    // vyos, kernel
+	Metric    uint32   `toml:"metric"`    // vyos, kernel, bgp
 	Symbol    string   `toml:"symbol"`    // bird, protocol and the styles switch, list, function: a template, as Router.Symbol
 	Symbol6   string   `toml:"symbol6"`   // the same for IPv6; default: of Symbol, as Router.Symbol6
 	Community []string `toml:"community"` // bird, style routes: "65001:666", or large (RFC 8092) "65001:0:666"

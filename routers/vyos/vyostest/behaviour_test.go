@@ -68,6 +68,7 @@ func TestCommitWithoutMountErases(t *testing.T) {
 		"fuse dies":     func(s *vyostest.System) { s.Fault(vyostest.FuseDies, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := standin(t, vyostest.Options{Delay: quick})
 			r.frrHas(bgp, true)
 			spoil(r.system)
@@ -151,6 +152,7 @@ func TestStyles(t *testing.T) {
 	const foreign = "ip route 198.51.100.0/24 blackhole"
 	for style, survives := range map[string]bool{vyostest.Incremental: true, vyostest.RerenderStatic: false, vyostest.RerenderLate: false} {
 		t.Run(style, func(t *testing.T) {
+			t.Parallel()
 			r := standin(t, vyostest.Options{Style: style, Delay: quick, Late: 50 * time.Millisecond})
 			s := r.system
 			settled := func(what string, ok func() bool) {
@@ -192,6 +194,7 @@ func TestStyles(t *testing.T) {
 func TestDeleteBelowPrefix(t *testing.T) {
 	for _, style := range []string{vyostest.Incremental, vyostest.RerenderStatic} {
 		t.Run(style, func(t *testing.T) {
+			t.Parallel()
 			r := standin(t, vyostest.Options{Style: style, Delay: quick, Null0: style == vyostest.Incremental})
 			env := r.session("vouchbelow")
 			r.steps(env, ok("my_set "+black), ok("my_commit"))

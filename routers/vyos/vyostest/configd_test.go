@@ -26,6 +26,7 @@ func (r *router) refused(reason string, want ...string) {
 
 // Of a session that is named after no process the reasons are added to a file, and nowhere else.
 func TestConfigdOfNoProcess(t *testing.T) {
+	t.Parallel()
 	r := standin(t, vyostest.Options{Delay: quick})
 	env := r.session("vouchwell")
 	r.steps(env, ok("my_set "+black), ok("my_commit"))
@@ -52,6 +53,7 @@ func TestConfigdOfNoProcess(t *testing.T) {
 
 // Of vbash's session the reason goes to where vbash writes, by name: a pipe is lost, and a file is emptied.
 func TestConfigdOfProcess(t *testing.T) {
+	t.Parallel()
 	r := standin(t, vyostest.Options{Delay: quick})
 	r.system.Fault(vyostest.CommitRefused, 1, "one")
 	r.wants("a pipe", r.vbash("set "+black+"|commit|rc"), result{out: bare + "rc 0\n"})
@@ -108,6 +110,7 @@ func (r *router) vbashToFile(flag int, lines string) string {
 // What fails by an accident is run once more without vyos-configd, so that it is told; before the boot is done all
 // goes to the file; and in 1.5, in 1.3 or without vyos-configd the reason is in what the commit says.
 func TestConfigdOtherwise(t *testing.T) {
+	t.Parallel()
 	r := standin(t, vyostest.Options{Delay: quick})
 	r.system.Fault(vyostest.CommitDaemonDown, 1)
 	r.steps(r.session("vouchaway"), ok("my_set "+black), says("my_commit", 1, down...))

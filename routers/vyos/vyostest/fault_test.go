@@ -14,6 +14,7 @@ import (
 
 // What a commit answers and what has become of VyOS and FRR, by fault.
 func TestCommitFaults(t *testing.T) {
+	t.Parallel()
 	r := standin(t, vyostest.Options{Delay: quick})
 	for _, c := range []struct {
 		fault       string
@@ -172,6 +173,7 @@ func TestDaemonDownLate(t *testing.T) {
 // In 1.5 a commit of routing takes all away that FRR was told behind VyOS's back, and brings back what was taken; other
 // commits do not.
 func TestReload(t *testing.T) {
+	t.Parallel()
 	r := standin(t, vyostest.Options{Style: vyostest.RerenderLate, Delay: quick, Late: time.Millisecond})
 	s := r.system
 	s.Vtysh("configure terminal", bgp, "neighbor 192.0.2.253 remote-as 65003", "address-family ipv4 unicast", "redistribute static", "neighbor 192.0.2.253 prefix-list KEPT in")

@@ -185,6 +185,9 @@ func (r *router) state() (s state) {
 // meanwhile; on a router others may come and go.
 func contract(t *testing.T, o vyostest.Options) *router {
 	t.Helper()
+	if !real() {
+		t.Parallel()
+	}
 	r := open(t, o)
 	if r.system != nil {
 		r.system.Left("4711", "set "+black)

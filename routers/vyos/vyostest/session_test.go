@@ -11,6 +11,7 @@ import (
 )
 
 func TestSessionsOfOneUserAreReaped(t *testing.T) {
+	t.Parallel()
 	r := standin(t, vyostest.Options{Delay: quick})
 	s := r.system
 	api := s.Path("/usr/bin/cli-shell-api")
@@ -40,6 +41,7 @@ func TestSessionsOfOneUserAreReaped(t *testing.T) {
 
 // Among the sessions of one user that of a vbash is spared as long as the vbash lives.
 func TestSessionOfLivingVbashIsSpared(t *testing.T) {
+	t.Parallel()
 	r := standin(t, vyostest.Options{Delay: quick})
 	s := r.system
 	setup := func() {
@@ -73,6 +75,7 @@ func TestSessionOfLivingVbashIsSpared(t *testing.T) {
 
 // That a session has something unsaved is known to it alone.
 func TestUnsavedIsTheSessions(t *testing.T) {
+	t.Parallel()
 	r := standin(t, vyostest.Options{Delay: quick})
 	env, other := r.session("vouchone"), r.session("vouchother")
 	r.steps(env, ok("my_set "+black), ok("my_commit"), ok("sessionUnsaved"))

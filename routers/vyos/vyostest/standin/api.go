@@ -210,10 +210,20 @@ func show(c *call, r request) int {
 	return print(r, tree.Tree{}, active)
 }
 
-// print prints what is in b and not in a, below the path that was asked for.
+// print prints what is in b and not in a, below the path that was asked for. Commands name the nodes from the last of
+// that on, and fail where there is nothing.
 func print(r request, a, b tree.Tree) int {
-	if at := tree.Path(r.args...); at != "" {
+	at := tree.Path(r.args...)
+	if at != "" {
 		a, b = a.Below(at), b.Below(at)
+	}
+	if r.commands && at != "" && len(a) == 0 && len(b) == 0 {
+		fmt.Fprintln(os.Stderr, "_get_cmds_diff error (both config NULL)")
+		return 1
+	}
+	above := ""
+	if len(r.args) > 1 {
+		above = tree.Quote(r.args[:len(r.args)-1]) + " "
 	}
 	lines := tree.Diff(a, b)
 	if !r.commands {
@@ -221,7 +231,7 @@ func print(r request, a, b tree.Tree) int {
 		return 0
 	}
 	for _, l := range lines {
-		fmt.Println(l)
+		fmt.Println(strings.Replace(l, " "+above, " ", 1))
 	}
 	return 0
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -273,7 +274,8 @@ func (s Store) Calls() ([]Call, error) {
 	return all, nil
 }
 
-// Verb is the program's name, and what it was asked where that is the first word that is no option.
+// Verb is the program's name, and what it was asked where that is the first word that is no option; "showActive" is to
+// show what runs, and "showConfig" what a session has.
 func (c Call) Verb() string {
 	name := filepath.Base(c.Program)
 	if name != "cli-shell-api" {
@@ -283,6 +285,8 @@ func (c Call) Verb() string {
 		switch a := c.Args[i]; {
 		case a == "--show-cfg1" || a == "--show-cfg2":
 			i++
+		case a == "showConfig" && slices.Contains(c.Args[:i], "--show-active-only"):
+			return "showActive"
 		case !strings.HasPrefix(a, "-"):
 			return a
 		}

@@ -1,0 +1,126 @@
+package vyos
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"vouch/routers"
+	"vouch/routers/vyos/vyostest"
+)
+
+func many(n int) []netip.Prefix {
+	ps := make([]netip.Prefix, n)
+	for i, a := 0, netip.MustParseAddr("10.53.60.0"); i < n; i, a = i+1, a.Next() {
+		ps[i] = netip.PrefixFrom(a, 32)
+	}
+	return ps
+}
+
+// What many prefixes are is one question, also when FRR has none of them.
+func TestManyAreReadAtOnce(t *testing.T) {
+	ps := many(500)
+	lines := []string{"protocols bgp system-as 65001", "system host-name r1"}
+	for _, p := range ps {
+		lines = append(lines, "protocols static route "+p.String()+" blackhole")
+	}
+	b := open(t, vyostest.Options{Active: lines})
+	r := b.router(Options{Method: MethodStatic, Timeout: 20 * time.Second})
+	for _, o := range b.observe(r, ps...) {
+		if o.Stage != routers.Configured {
+			t.Fatalf("%+v", o)
+		}
+	}
+	if calls := b.system.Calls(); len(calls) != 1 {
+		t.Errorf("%d programs were run", len(calls))
+	}
+}
+
+// Each set takes VyOS a tenth of a second, and the caller has less time than all of them take: each call finds what
+// the one before it began. A withdraw is out of FRR by then.
+var slow = scene{name: "many, and slow", play: func(b *bench, r *Router) {
+	ps := many(50)
+	b.system.Fault(vyostest.Slow, -1, "my_set", "100ms")
+	for i, w := range []routers.Want{routers.Announced, routers.Withdrawn} {
+		texts := map[string]bool{}
+		b.wait(w.String(), func() error {
+			ctx, cancel := context.WithTimeout(b.Context(), 1500*time.Millisecond)
+			defer cancel()
+			err := b.applyWithin(ctx, r, w, ps...)
+			if err != nil && !errors.Is(err, routers.ErrBusy) {
+				b.Error(err)
+			}
+			if err != nil {
+				texts[err.Error()] = true
+			}
+			return err
+		})
+		b.calls("my_commit", i+1)
+		if len(texts) > 2 {
+			b.Errorf("it is told anew each time: %v", texts)
+		}
+		b.reads(r, map[routers.Want]routers.Stage{routers.Announced: routers.Advertised, routers.Withdrawn: routers.Absent}[w], false, ps...)
+		b.system.Fault(vyostest.Slow, -1, "my_delete", "100ms")
+	}
+}}
+
+// What does not commit yet ends when something else is wanted, and goes on when more is.
+var otherwise = scene{name: "another mind", play: func(b *bench, r *Router) {
+	within := func(w routers.Want, ps ...netip.Prefix) error {
+		ctx, cancel := context.WithTimeout(b.Context(), 100*time.Millisecond)
+		defer cancel()
+		return b.applyWithin(ctx, r, w, ps...)
+	}
+	_, release := b.system.HoldUp("my_set")
+	b.wantError(within(routers.Announced, one), routers.ErrBusy, "not committed yet")
+	b.wantError(within(routers.Announced, one, two), routers.ErrBusy, "not committed yet")
+	b.wantError(within(routers.Withdrawn, two), routers.ErrBusy, "not committed yet")
+	release()
+	b.must(b.apply(r, routers.Announced, one))
+	b.calls("my_commit", 1)
+	b.becomes(r, routers.Advertised, false, one)
+	_, release = b.system.HoldUp("my_set")
+	b.wantError(within(routers.Announced, two), routers.ErrBusy, "not committed yet")
+	b.must(b.apply(r, routers.Withdrawn, two))
+	release()
+	b.calls("my_commit", 1)
+	b.withdrawn(r, one, two)
+}}
+
+// What became of a transaction that outlived its call is told to who asks for the same again.
+var told = scene{name: "a refusal after its call", play: func(b *bench, r *Router) {
+	b.system.Fault(vyostest.CommitRefused, 1, "the table is full")
+	waiting, release := b.system.HoldUp("my_commit")
+	ctx, cancel := context.WithCancel(b.Context())
+	go func() { waiting(); cancel() }()
+	err := b.applyWithin(ctx, r, routers.Announced, one)
+	b.wantError(err, routers.ErrBusy, "still committing")
+	b.wantError(err, routers.ErrUnderway)
+	release()
+	b.wantError(b.apply(r, routers.Announced, one, two), routers.ErrRefused, "the table is full")
+	b.calls("my_commit", 2)
+	b.announced(r, one, two)
+	b.withdrawn(r, one, two)
+}}
+
+// Who is not asked in time is not the one that is blamed.
+func TestNobodyElseIsBlamed(t *testing.T) {
+	b := open(t, vyostest.Options{})
+	for _, r := range []*Router{b.router(Options{}), b.router(Options{Method: MethodStatic})} {
+		b.announced(r, one)
+		stop := b.stopped("zebra")
+		ctx, cancel := context.WithTimeout(b.Context(), time.Second)
+		var os []routers.Observation
+		err := b.do(func() (err error) { os, err = r.Observe(ctx, []netip.Prefix{one}); return err })
+		cancel()
+		stop()
+		b.wantError(err, routers.ErrUnavailable, "zebra")
+		if len(os) != 1 || os[0].Stage < routers.Selected || slices.ContainsFunc([]string{os[0].Detail, err.Error()}, blames) {
+			t.Errorf("%s: %+v: %v", r, os, err)
+		}
+		b.withdrawn(r, one)
+	}
+}
