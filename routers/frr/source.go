@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"vouch/routers"
+	"vouch/routers/frr/vty"
 )
 
 // A Source is the eyes and, for static routes, a hand of a driver whose blackhole routes are made by something
@@ -146,6 +147,18 @@ func (s Static) command() string {
 		c += fmt.Sprintf(" %d", s.Distance)
 	}
 	return c
+}
+
+// Staticd asks the daemon that keeps static routes for nothing, and gives the error of its socket when it does not answer.
+func (s *Source) Staticd(ctx context.Context) error {
+	conn, err := vty.Dial(ctx, s.router.options.SocketDir, "staticd")
+	if err != nil {
+		return err
+	}
+	c := vty.New(conn, s.router.options.Timeout)
+	defer c.Close()
+	_, err = c.Do(ctx, "enable")
+	return err
 }
 
 // AddStatic enters static blackhole routes in FRR's running configuration.

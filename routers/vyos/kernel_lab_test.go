@@ -1,6 +1,7 @@
 package vyos
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -133,6 +134,17 @@ func TestKernelMetricOfDegraded(t *testing.T) {
 	for set, want := range map[uint32]uint32{0: 0, 5: 5, 10: 11, 20: 21, 1000: 1000} {
 		if got := (Degraded{Metric: set}).metric(); got != want {
 			t.Errorf("%d is made %d, want %d", set, got, want)
+		}
+	}
+}
+
+// OSPF tells its neighbours nothing of a kernel route's metric, so a degraded prefix would only be said to be so.
+func TestKernelWithOSPFHasNoWorseWay(t *testing.T) {
+	worse := routers.Change{Prefix: one, Want: routers.Degraded}
+	for protocol, refused := range map[string]bool{ProtocolBGP: false, ProtocolOSPF: true} {
+		err := Options{Method: MethodKernel, Protocol: protocol, Degraded: Degraded{Metric: 1000}}.valid(worse)
+		if errors.Is(err, routers.ErrRefused) != refused || refused && !strings.Contains(err.Error(), "use method static with tag") {
+			t.Errorf("%s: %v", protocol, err)
 		}
 	}
 }

@@ -3,8 +3,12 @@ package vyos
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"vouch/routers"
 	"vouch/routers/vyos/vyostest"
@@ -132,12 +136,18 @@ var meanwhile = []scene{
 		b.announced(r, one)
 		waiting, release := b.system.HoldUp("my_delete")
 		done := make(chan error, 1)
-		go func() { // not in the node's namespace, where it would hear of the route: it has the lock alone to go by
+		go func() { // in a namespace where it hears of no route: it has the lock alone to go by
+			runtime.LockOSThread() // and the thread ends with it
+			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+				done <- err
+				return
+			}
 			done <- r.Apply(b.Context(), []routers.Change{{Prefix: one, Want: routers.Withdrawn}})
 		}()
 		waiting()
 		b.core(false, one)
 		b.system.OperatorCommit("set protocols static route 198.51.101.0/24 blackhole")
+		b.lost(one)
 		b.core(false, one)
 		release()
 		b.must(<-done)
@@ -152,15 +162,21 @@ var meanwhile = []scene{
 		waiting()
 		b.core(false, one)
 		b.system.Gain(routeLine(one)) // and nobody has the lock
-		b.wait("FRR to have lost it", func() error {
-			if text := b.system.Vtysh("show running-config"); strings.Contains(text, routeLine(one)) {
-				return errors.New(text)
-			}
-			return nil
-		})
+		b.lost(one)
 		b.core(false, one)
 		release()
 		b.must(<-done)
 		b.becomes(r, routers.Absent, false, one)
 	}},
+}
+
+// lost waits until FRR is not configured with the prefix.
+func (b *bench) lost(p netip.Prefix) {
+	b.Helper()
+	b.wait("FRR to have lost it", func() error {
+		if text := b.system.Vtysh("show running-config"); strings.Contains(text, routeLine(p)) {
+			return errors.New(text)
+		}
+		return nil
+	})
 }

@@ -153,7 +153,7 @@ func (s *static) follow(ctx context.Context, cs []routers.Change) error {
 	}
 	failed := append(p.refused, s.repair(ctx, p), s.unsure(p, before))
 	if len(p.ops) > 0 {
-		if err := staticd(ctx, s.options.SocketDir, s.options.Timeout); err != nil {
+		if err := staticd(ctx, s.source); err != nil {
 			return routers.Join(append(failed, err)...)
 		}
 		j := s.start(ctx, p, cs)

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vouch/routers"
-	"vouch/routers/frr/vty"
+	"vouch/routers/frr"
 )
 
 // Where things are below the root.
@@ -175,17 +175,11 @@ func (s system) holder() (pid int, err error) {
 
 // staticd says that the daemon which keeps static routes is gone, or hangs. VyOS would go on for long, with the lock of
 // all commits, and tell of it in a traceback, or not at all.
-func staticd(ctx context.Context, sockets string, timeout time.Duration) error {
-	const name = "staticd"
-	conn, err := vty.Dial(ctx, sockets, name)
-	if err == nil {
-		c := vty.New(conn, timeout)
-		defer c.Close()
-		_, err = c.Do(ctx, "enable")
-	}
+func staticd(ctx context.Context, source *frr.Source) error {
+	err := source.Staticd(ctx)
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
-		return routers.Errorf(errors.Join(routers.ErrUnavailable, err), "staticd of VyOS's FRR does not run (%s), and nothing was committed: watchfrr starts it again; if it does not, see journalctl -u frr", vty.Path(sockets, name))
+		return routers.Errorf(errors.Join(routers.ErrUnavailable, err), "staticd of VyOS's FRR does not run (%s), and nothing was committed: watchfrr starts it again; if it does not, see journalctl -u frr", err)
 	case hangs(err), errors.Is(err, unix.EAGAIN):
 		return routers.Errorf(errors.Join(routers.ErrUnavailable, err), "nothing was committed, as staticd of VyOS's FRR hangs: watchfrr starts it anew; if it does not, see journalctl -u frr: %w", err)
 	}

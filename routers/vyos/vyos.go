@@ -101,6 +101,8 @@ func (o Options) lacks() string {
 	switch {
 	case o.Method == MethodStatic && o.Degraded.Tag == 0:
 		return "set tag in [router.degraded]"
+	case o.Method == MethodKernel && o.Protocol == ProtocolOSPF:
+		return "ospfd (8.4.4) gives every kernel route the same metric: use method static with tag"
 	case o.Method == MethodKernel && o.Degraded.Metric == 0:
 		return "set metric in [router.degraded]"
 	}
