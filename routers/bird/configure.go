@@ -23,16 +23,19 @@ func check(ctx context.Context, t talker) error {
 // configure has BIRD put its configuration in force. Where it takes a while, as when protocols restart or
 // another configuration is on its way, that is waited for. BIRD 3 is not asked while another one is on its
 // way: 3.1.8 ends by an assertion (conf.c:211) when a configuration with changed protocols comes upon one
-// that is in progress.
+// that is in progress. Directly before it is asked, ready may say that it is not to be.
 //
 // It also confirms a `configure timeout` that an operator has not confirmed yet: no BIRD up to 3.1.8 tells
 // of one, so it cannot be waited for.
-func configure(ctx context.Context, t talker, v ctl.Version) error {
+func configure(ctx context.Context, t talker, v ctl.Version, ready func() error) error {
 	const command = "configure"
 	if v.AtLeast(3, 0, 0) {
 		if err := settled(ctx, t); err != nil {
 			return err
 		}
+	}
+	if err := ready(); err != nil {
+		return err
 	}
 	replies, err := t.change(ctx, command)
 	if err != nil {

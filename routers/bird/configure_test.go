@@ -70,7 +70,7 @@ func TestConfigureWaits(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &slow{t: t, configure: c.configure, statuses: slices.Clone(c.statuses)}
-			if err := configure(t.Context(), s, c.v); err != nil {
+			if err := configure(t.Context(), s, c.v, func() error { return nil }); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			if got := strings.Join(s.asked, ", "); got != c.asked {
@@ -88,7 +88,7 @@ func TestConfigureWaitsInVain(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				s := &slow{t: t, configure: queued, statuses: statuses}
-				if err := configure(ctx, s, v); !errors.Is(err, routers.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+				if err := configure(ctx, s, v, func() error { return nil }); !errors.Is(err, routers.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%s: %v", v, err)
 				}
 				if slices.Contains(s.asked, "configure") != (v.Major < 3) {

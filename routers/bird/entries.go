@@ -126,6 +126,23 @@ func (es entries) change(style string, cs []routers.Change) {
 	}
 }
 
+// apart gives the changes by which nothing else is changed, of prefixes that the entries have.
+func (es entries) apart(style string, wants map[netip.Prefix]routers.Want) []routers.Change {
+	beside := map[string]bool{} // by symbol: others go by it
+	for p, e := range es {
+		if _, asked := wants[p]; !asked && style == StyleSwitch && e.Standing == include.Managed {
+			beside[e.Symbol] = true
+		}
+	}
+	var cs []routers.Change
+	for p, w := range wants {
+		if e, in := es[p]; in && !beside[e.Symbol] {
+			cs = append(cs, routers.Change{Prefix: p, Want: w})
+		}
+	}
+	return cs
+}
+
 // lowered gives the entries with those of the changes by which less is announced.
 func (es entries) lowered(style string, cs []routers.Change) entries {
 	low := maps.Clone(es)

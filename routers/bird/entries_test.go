@@ -53,6 +53,27 @@ func TestLowered(t *testing.T) {
 	}
 }
 
+// What goes by the number of one that is not asked for is not changed with it, nor what is not there.
+func TestApart(t *testing.T) {
+	third := netip.MustParsePrefix("10.53.53.54/32")
+	n := labelled(Options{Method: MethodInclude, Symbol: "OFF", Symbol6: "OFF6"}.withDefaults(), map[netip.Prefix]routers.Label{four: {}, six: {}, third: {}})
+	es := entries{}
+	for _, p := range []netip.Prefix{four, six, third} {
+		es.want(p, routers.Withdrawn)
+		e := es[p]
+		e.rename(n.of(p))
+		e.Standing = include.Managed
+		es[p] = e
+	}
+	wants := map[netip.Prefix]routers.Want{four: routers.Announced, six: routers.Announced, netip.MustParsePrefix("10.53.53.55/32"): routers.Announced}
+	if cs := es.apart(StyleSwitch, wants); len(cs) != 1 || cs[0].Prefix != six || cs[0].Want != routers.Announced {
+		t.Errorf("by number: %+v", cs)
+	}
+	if cs := es.apart(StyleList, wants); len(cs) != 2 {
+		t.Errorf("each for itself: %+v", cs)
+	}
+}
+
 // Names that a prefix went by stay, each once, and what it goes by now is none of them.
 func TestRename(t *testing.T) {
 	e := entry{}

@@ -56,7 +56,11 @@ func examinePart(ctx context.Context, part part, e exam) (all []routers.Finding,
 	for _, p := range rd.protocols {
 		named = append(named, p.name)
 	}
-	off, found := examineMethod(ctx, part, version, rd, e, e.memo.checkup(ctx, part.talker, version))
+	c := checked{}
+	if !waitsAt(e.options.Include) && !waitsAt(e.options.Include6) {
+		c = e.memo.checkup(ctx, part.talker, version)
+	}
+	off, found := examineMethod(ctx, part, version, rd, e, c)
 	all = append(all, found...)
 	return append(all, examineReading(rd, e.options, e.names, subject, part.prefixes, off)...), named
 }

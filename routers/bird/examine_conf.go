@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"vouch/routers/bird/include"
 )
 
 // A conf is what BIRD's configuration files say of static protocols and of what disables them. They may have been
@@ -42,7 +44,7 @@ var token = regexp.MustCompile(`(?s)#[^\n]*|/\*.*?\*/|"[^"\n]*"|'[^'\n]*'|[A-Za-
 // tokens gives those of a file with those of what it includes in place.
 func (c *conf) tokens(path string, own []string, left *int, depth int) []string {
 	const deep = 8
-	text, err := os.ReadFile(path)
+	text, err := include.ReadFile(path)
 	c.files = append(c.files, path)
 	if *left -= len(text); err != nil || *left < 0 || depth > deep {
 		c.whole = false

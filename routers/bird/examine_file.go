@@ -54,11 +54,17 @@ func lookAt(path string) file {
 		f.err = err
 	default:
 		if f.mode = info.Mode(); f.mode.IsRegular() {
-			f.text, f.err = os.ReadFile(f.real)
+			f.text, f.err = include.ReadFile(f.real)
 		}
 	}
 	f.parse()
 	return f
+}
+
+// waitsAt says that BIRD, when it is to read the file, would wait for a writer, and do nothing else meanwhile.
+func waitsAt(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&fs.ModeNamedPipe != 0
 }
 
 func (f *file) parse() {

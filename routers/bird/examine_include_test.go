@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"vouch/routers"
@@ -128,6 +129,8 @@ func TestExamineIncludeFile(t *testing.T) {
 			p.findsNothing(t, "DNS_OFF") // that it is not in the file is told
 			put("a directory", func() error { return os.Mkdir(path, 0o755) })
 			p.finds(t, routers.Failing, path, "is a directory")
+			put("a named pipe", func() error { return syscall.Mkfifo(path, 0o644) })
+			p.finds(t, routers.Failing, path, "is no file, but p")
 			put("another's", func() error { return os.WriteFile(path, []byte("define DNS_OFF = 0;\n"), 0o644) })
 			p.finds(t, routers.Failing, path, "was not written by vouch")
 			elsewhere := filepath.Join(t.TempDir(), "elsewhere.conf")

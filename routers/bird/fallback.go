@@ -2,6 +2,7 @@ package bird
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -60,7 +61,39 @@ func (b byInclude) rise(ctx context.Context, part part, asked map[string]map[net
 		return err
 	}
 	b.memo.enabled(part.talker, names)
-	return routers.Errorf(why, "until then %s enabled at run time again, as what bird has in force lets that be announced", areNow(names))
+	risen := routers.Errorf(why, "until then %s enabled at run time again, as what bird has in force lets that be announced", areNow(names))
+	if errors.Is(why, errTheirs) {
+		return routers.Join(risen, b.keep(ctx, part, asked, names))
+	}
+	return risen
+}
+
+// keep writes into the file what protocols were enabled for, so that it stays so once the configuration is mended:
+// BIRD has it in force already, and would take it but for the mistake of another. What goes by the number of one that
+// was not enabled, and a file that is not as vouch wrote it, are left as they are.
+func (b byInclude) keep(ctx context.Context, part part, asked map[string]map[netip.Prefix]routers.Want, names []string) error {
+	risen := map[netip.Prefix]routers.Want{}
+	for _, name := range names {
+		maps.Copy(risen, asked[name])
+	}
+	v, err := part.version(ctx)
+	if err != nil {
+		return err
+	}
+	path, err := b.path(v, part.prefixes[0].Addr().Is4())
+	if err != nil || !b.memo.knows(path) {
+		return err
+	}
+	text, err := b.memo.read(path)
+	if err != nil {
+		return err
+	}
+	es, _, err := parseEntries(path, text)
+	if err != nil {
+		return err
+	}
+	es.change(b.options.Style, es.apart(b.options.Style, risen))
+	return b.memo.write(path, es.render(b.format(v)))
 }
 
 // lets says whether what BIRD has in force announces the prefixes, in no better way than is asked. The routes of

@@ -44,6 +44,9 @@ func TestWithdrawnInSpiteOfTheFile(t *testing.T) {
 			"a directory": func(t *testing.T, _ *pair, path string) {
 				fatal(t, errors.Join(os.Remove(path), os.Mkdir(path, 0o755)))
 			},
+			"a named pipe": func(t *testing.T, _ *pair, path string) {
+				fatal(t, errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o644)))
+			},
 		} {
 			t.Run(fmt.Sprint(r, "/", what), func(t *testing.T) {
 				t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -15,14 +16,14 @@ import (
 )
 
 // A memo is what the method of an include file keeps in mind between its calls. Nothing of it decides what is
-// announced. Its methods may be called concurrently.
+// announced. Its methods may be called concurrently: a file that does not answer holds up nobody but who reads it.
 type memo struct {
 	mu       sync.Mutex
 	tried    bool
 	rests    map[station]rest       // the protocols that were disabled at run time
 	shelves  map[string]shelf       // by path
 	verdicts map[talker]verdict     // on the configuration of each BIRD
-	known    map[string][]byte      // by path: what vouch last wrote, or found there when it was to write
+	known    map[string][][]byte    // by path: what vouch last wrote, or found there when it was to write; both while it writes
 	changed  map[string][]time.Time // by path: when it was found to be another than that, the last mostChanges
 }
 
@@ -121,9 +122,15 @@ const (
 // write puts text in the place of the file at path; nil removes it.
 func (m *memo) write(path string, text []byte) error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	was := m.known[path]
+	m.know(path, append(slices.Clone(was), text)...)
+	m.mu.Unlock()
 	err := include.Write(path, text)
-	if err == nil {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		m.know(path, was...)
+	} else {
 		m.know(path, text)
 	}
 	return err
@@ -131,13 +138,13 @@ func (m *memo) write(path string, text []byte) error {
 
 // read gives the file at path, which is to be written, and counts it where it is not what vouch knew it to be.
 func (m *memo) read(path string) ([]byte, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	text, err := include.Read(path)
 	if err != nil {
 		return nil, err
 	}
-	if was, ok := m.known[path]; ok && !bytes.Equal(was, text) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known[path]) > 0 && !m.isKnown(path, text) {
 		if m.changed == nil {
 			m.changed = map[string][]time.Time{}
 		}
@@ -148,20 +155,23 @@ func (m *memo) read(path string) ([]byte, error) {
 	return text, nil
 }
 
-func (m *memo) know(path string, text []byte) {
+func (m *memo) know(path string, texts ...[]byte) {
 	if m.known == nil {
-		m.known = map[string][]byte{}
+		m.known = map[string][][]byte{}
 	}
-	m.known[path] = text
+	m.known[path] = texts
+}
+
+func (m *memo) isKnown(path string, text []byte) bool {
+	return slices.ContainsFunc(m.known[path], func(was []byte) bool { return bytes.Equal(was, text) })
 }
 
 // knows tells whether the file at path is as vouch last wrote or found it.
 func (m *memo) knows(path string) bool {
+	text, err := include.Read(path)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	was, ok := m.known[path]
-	text, err := include.Read(path)
-	return ok && err == nil && bytes.Equal(was, text)
+	return err == nil && m.isKnown(path, text)
 }
 
 // contested says that something else than vouch changes a file again and again.
@@ -216,14 +226,17 @@ func stampOf(path string) (stamp, bool) {
 
 // look gives the file at path, reading it only when it may have changed.
 func (m *memo) look(path string, judge func(file) kept) shelf {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	st, sure := stampOf(path)
-	if s, ok := m.shelves[path]; ok && sure && s.stamp == st {
+	m.mu.Lock()
+	s, ok := m.shelves[path]
+	m.mu.Unlock()
+	if ok && sure && s.stamp == st {
 		return s
 	}
 	f := lookAt(path)
-	s := shelf{file: f, stamp: st, kept: judge(f)}
+	s = shelf{file: f, stamp: st, kept: judge(f)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.shelves == nil {
 		m.shelves = map[string]shelf{}
 	}

@@ -48,9 +48,16 @@ func TestWellAgainInSpiteOfTheFile(t *testing.T) {
 				if err := p.apply(t, changes(routers.Announced)); strings.Contains(err.Error(), "at run time") {
 					t.Errorf("enabled more than once: %v", err)
 				}
-				for i, b := range p.birds {
+				for i, b := range p.birds { // as the message says
 					fatal(t, b.WriteConfig(was[i]))
+					fatal(t, b.Configure(t.Context()))
 				}
+				for _, o := range p.observed(t) {
+					if o.Stage != routers.Advertised || o.Broken {
+						t.Errorf("once it is mended: %+v", o)
+					}
+				}
+				p.coreWaits(t, true, both...)
 				p.settle(t, routers.Withdrawn)
 				p.settle(t, routers.Announced)
 			})

@@ -3,13 +3,16 @@ package bird
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"vouch/routers"
+	"vouch/routers/bird/include"
 	"vouch/routers/lab"
 )
 
@@ -91,4 +94,46 @@ func TestFileIsContested(t *testing.T) {
 	p.finds(t, routers.Warning, p.options.Include, "something else than vouch has changed it, or put another in its place, at least 3 times in 5 minutes")
 	cancel()
 	<-ended
+}
+
+// A withdraw is made at run time where something puts an old file back at once, so that BIRD would read that.
+func TestOldFileIsPutBackAtOnce(t *testing.T) {
+	for _, kind := range []string{StyleSwitch, StyleRoutes, StyleList, StyleFunction} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			p := openPair(t, lab.BIRDHost, kind)
+			p.settle(t, routers.Announced)
+			path, old := p.options.Include, readFile(t, p.options.Include)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended, ready := make(chan struct{}), make(chan struct{}, 1)
+			go func() {
+				defer close(ended)
+				for ctx.Err() == nil {
+					_ = awaitFiles(ctx, []string{path}, func() {
+						if text, err := include.Read(path); err == nil && string(text) != old {
+							_ = include.Write(path, []byte(old))
+						}
+						select {
+						case ready <- struct{}{}:
+						default:
+						}
+					})
+				}
+			}()
+			defer func() { cancel(); <-ended }()
+			<-ready
+			sceneWait(t, "vouch to see it", func() error {
+				err := p.apply(t, changes(routers.Withdrawn))
+				p.coreWaits(t, false, both...)
+				if !errors.Is(err, routers.ErrRefused) || !strings.Contains(err.Error(), "something else has changed "+path) {
+					return fmt.Errorf("applying: %w", err)
+				}
+				return nil
+			})
+			cancel()
+			<-ended
+			p.settle(t, routers.Withdrawn)
+			p.settle(t, routers.Announced)
+		})
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"vouch/routers"
 	"vouch/routers/bird/ctl"
+	"vouch/routers/bird/include"
 )
 
 // apply writes the file for all prefixes and has BIRD read it.
@@ -82,7 +83,8 @@ func leavingTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, time.Until(end)*3/4)
 }
 
-// put writes the file, has BIRD check it, and put it in force.
+// put writes the file, has BIRD check it, and put it in force. It fails where something else puts another file in
+// its place meanwhile: BIRD may have read that.
 func (b byInclude) put(ctx context.Context, part part, v ctl.Version, cs []routers.Change) error {
 	path, err := b.path(v, cs[0].Prefix.Addr().Is4())
 	if err != nil {
@@ -102,13 +104,13 @@ func (b byInclude) put(ctx context.Context, part part, v ctl.Version, cs []route
 		return o.refused(ctx, part, err)
 	}
 	b.reload(ctx, part, v, cs)
-	if err := configure(ctx, part, v); err != nil {
+	if err := configure(ctx, part, v, o.stands); err != nil {
 		if refusal := (*ctl.Refusal)(nil); errors.As(err, &refusal) {
 			return o.refused(ctx, part, err)
 		}
 		return err
 	}
-	return b.insist(ctx, part, v)
+	return routers.Join(b.insist(ctx, part, v), o.stands())
 }
 
 // texts gives what may be written, the best first. Once in a run it is tried whether BIRD's configuration has
@@ -159,6 +161,18 @@ func (o *offer) write(text []byte) error {
 	return err
 }
 
+// stands says whether the file is what was written.
+func (o *offer) stands() error {
+	text, err := include.Read(o.path)
+	if err == nil && !bytes.Equal(text, o.there) {
+		err = routers.Errorf(routers.ErrRefused, "something else has changed %s, or put another in its place, at the moment that vouch wrote it: find who writes it, and take the file out of that", o.path)
+	}
+	return err
+}
+
+// errTheirs is of the errors by which BIRD does not take its configuration, whatever the file says.
+var errTheirs = errors.New("the mistake of another")
+
 // refused finds out whose mistake it is that BIRD does not take its configuration. When it is ours, such as a
 // symbol that bird.conf defines too, the file is put back as it was. When it is another's, what is withdrawn stays
 // in it, so that it stays so once that is mended; what was to be announced does not: it may be another thing then.
@@ -176,7 +190,7 @@ func (o *offer) refused(ctx context.Context, t talker, why error) error {
 	if err := o.write(o.calm); err != nil {
 		return routers.Join(why, err)
 	}
-	return routers.Errorf(why, "bird does not take its configuration, with or without what is new in %s: mend it, and `birdc configure`: %w", o.path, why)
+	return routers.Errorf(errors.Join(why, errTheirs), "bird does not take its configuration, with or without what is new in %s: mend it, and `birdc configure`: %w", o.path, why)
 }
 
 // entries gives what the file has to hold beside the changes: what it holds already, and of the managed

@@ -3,6 +3,7 @@ package include
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,14 +14,41 @@ import (
 	"vouch/routers"
 )
 
+// mostText bounds what is read, in bytes.
+const mostText = 16 << 20
+
+// ReadFile is os.ReadFile for regular files of up to 16 MiB. Of anything else it reads nothing, and does not wait for
+// a writer as a named pipe has it.
+func ReadFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, &fs.PathError{Op: "read", Path: path, Err: syscall.EISDIR}
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no file, but %s", path, info.Mode().Type())
+	}
+	text, err := io.ReadAll(io.LimitReader(f, mostText+1))
+	if err == nil && len(text) > mostText {
+		err = fmt.Errorf("%s is longer than %d MiB", path, mostText>>20)
+	}
+	return text, err
+}
+
 // Read gives what is in the file; nil where there is none. The error is of class routers.ErrRefused.
 func Read(path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
+	text, err := ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, routers.Errorf(errors.Join(routers.ErrRefused, err), "%w: let vouch read and write it", err)
+		return nil, routers.Errorf(errors.Join(routers.ErrRefused, err), "%w: let vouch read and write a file there", err)
 	}
 	return text, nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"vouch/routers"
@@ -181,6 +182,19 @@ func TestWrite(t *testing.T) {
 	}
 	if err := Write(dir, []byte("x")); !errors.Is(err, routers.ErrRefused) {
 		t.Errorf("a directory: %v", err)
+	}
+}
+
+// What is no file is not read, nor waited for, and of a file only so much.
+func TestReadsFilesAlone(t *testing.T) {
+	pipe, long := filepath.Join(t.TempDir(), "pipe"), filepath.Join(t.TempDir(), "long")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(long, nil, 0o600), os.Truncate(long, mostText+1)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{pipe: "is no file", long: "is longer than 16 MiB", t.TempDir(): "is a directory", os.DevNull: "is no file"} {
+		if _, err := Read(path); !errors.Is(err, routers.ErrRefused) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 
