@@ -129,7 +129,7 @@ func (s scope) check(diff string) error {
 	}
 	switch {
 	case len(foreign) > 0:
-		return routers.Errorf(routers.ErrUnavailable, "nothing was committed, as the session would change %d things that are not ours, such as: %.200s", len(foreign), foreign[0])
+		return routers.Errorf(routers.ErrUnavailable, "nothing was committed, as the difference holds what is not ours, which a commit of others may have changed meanwhile: %.200s", foreign[0])
 	case lines == 0:
 		return routers.Errorf(routers.ErrUnavailable, "nothing was committed, as VyOS does not say what the session would change")
 	}

@@ -92,7 +92,7 @@ func (s system) examineBootScript() (called string, f routers.Finding) {
 	case call.line == "":
 		f.Text = "does not start vouch, so that it does not run after a boot"
 	case call.behind != 0:
-		f.Text = fmt.Sprintf("starts vouch only behind line %d, where it may have ended: `%s`", call.behind, call.end)
+		f.Text = fmt.Sprintf("may not come to start vouch, for its line %d: `%s`", call.behind, call.end)
 		f.WayOut = "put `" + call.line + "` before that line"
 	case err != nil || info.Mode()&0o111 == 0:
 		f.Text, f.WayOut = "is not executable, so that VyOS does not run it, and vouch is not started at a boot", "chmod +x "+s.path(bootScript)
@@ -107,8 +107,8 @@ func (s system) calledEarly() bool {
 	return callIn(string(text)).line != ""
 }
 
-// A call is the line of a script that starts vouch, and the line before it that ends the script, if there is one that
-// may. An empty line is none.
+// A call is the line of a script that starts vouch, and the line before it that may end the script, or keep that line
+// from being run. An empty line is none.
 type call struct {
 	line   string
 	behind int // counted from 1; 0: nothing ends it before
@@ -116,9 +116,10 @@ type call struct {
 }
 
 var (
-	// ends is a command at the left margin that nothing follows: elsewhere it is one of a condition. An exec of
-	// nothing but redirections goes on.
-	ends = regexp.MustCompile(`^(exit([\s;]|$)|exec\s+[^\s<>&0-9])`)
+	// starts is the command that contrib/vyos/install puts there, as one may have changed it.
+	starts = regexp.MustCompile(`^(?:(?:sudo|exec|nohup|\.|(?:\S*/)?(?:ba|vba|da)?sh)\s+)*\S*/scripts/vouch/start(?:[\s;&|]|$)`)
+	// ends is a command that may end the script, be it under a condition. An exec of nothing but redirections goes on.
+	ends = regexp.MustCompile(`(?:^|[\s;&|{(])(?:exit(?:[\s;})]|$)|exec\s+[^\s<>&0-9]|set\s+-\w*e)`)
 	// document begins what is another program's input.
 	document = regexp.MustCompile(`(?:^|[^<])<<-?\s*["'\\]?(\w+)`)
 )
@@ -129,7 +130,7 @@ const template = "script-template"
 // callIn finds it in the text of a script of the shell.
 func callIn(script string) call {
 	var c call
-	until, templated := "", false
+	until, before, templated := "", "", false
 	for n, line := range slices.Collect(strings.Lines(script)) {
 		line = strings.TrimRight(line, " \t\r\n")
 		word := strings.TrimSpace(line)
@@ -139,8 +140,11 @@ func callIn(script string) call {
 				until = ""
 			}
 		case word == "", word[0] == '#':
-		case strings.Contains(word, "vouch"):
+		case starts.MatchString(word):
 			c.line = word
+			if line != word && c.behind == 0 { // it is indented
+				c.behind, c.end = n, before
+			}
 			return c
 		case ends.MatchString(line) && !templated && c.behind == 0:
 			c.behind, c.end = n+1, word
@@ -149,6 +153,7 @@ func callIn(script string) call {
 		default:
 			templated = templated || strings.Contains(word, template)
 		}
+		before = word
 	}
 	return call{}
 }

@@ -184,7 +184,13 @@ func TestCallInScript(t *testing.T) {
 		{"#!/bin/sh\nexit\n" + line, strings.TrimSpace(line), 2},
 		{"#!/bin/sh\nexec mine\nexit 1\n" + line, strings.TrimSpace(line), 2},
 		{"#!/bin/sh\nexec >/var/log/boot 2>&1\nexec 3</dev/null\n" + line, strings.TrimSpace(line), 0},
-		{"#!/bin/sh\nif false; then\n\texit 1\nfi\nmine || exit 1\nexiting\n" + line, strings.TrimSpace(line), 0},
+		{"#!/bin/sh\nexiting\nmine --exit\n" + line, strings.TrimSpace(line), 0},
+		{"#!/bin/sh\nif false; then\n\texit 1\nfi\n" + line, strings.TrimSpace(line), 3},
+		{"#!/bin/sh\nmine || exit 1\n" + line, strings.TrimSpace(line), 2},
+		{"#!/bin/sh\nset -ue\n" + line, strings.TrimSpace(line), 2},
+		{"#!/bin/sh\nif mine; then\n\t" + line + "fi\n", strings.TrimSpace(line), 2},
+		{"#!/bin/sh\n/bin/sh " + line, "/bin/sh " + strings.TrimSpace(line), 0},
+		{"#!/bin/sh\nlogger -t vouch hello\nrm -rf /var/log/vouch-old\nip route add local 192.0.2.53/32 dev lo # vouch\necho " + line, "", 0},
 		{"#!/bin/vbash\nsource /opt/vyatta/etc/functions/script-template\nconfigure\ncommit\nexit\n" + line, strings.TrimSpace(line), 0},
 		{"#!/bin/sh\nvbash <<'END'\nconfigure\nexit\nEND\n" + line, strings.TrimSpace(line), 0},
 		{"#!/bin/sh\ncat <<<EOF\nexit\n" + line, strings.TrimSpace(line), 3},
@@ -214,7 +220,7 @@ func TestExamineBoot(t *testing.T) {
 			put(t, s, bootScript, "#!/bin/sh\n", 0o755)
 			put(t, s, earlyBoot, "#!/bin/sh\n/config/scripts/vouch/start\n", 0o755)
 		}, []string{"preconfig", "move the line"}},
-		{"behind an exit", func(s system) { put(t, s, bootScript, "#!/bin/sh\nexit 0\n/config/scripts/vouch/start\n", 0o755) }, []string{"behind line 2", "before that line"}},
+		{"behind an exit", func(s system) { put(t, s, bootScript, "#!/bin/sh\nexit 0\n/config/scripts/vouch/start\n", 0o755) }, []string{"may not come to start vouch, for its line 2: `exit 0`", "before that line"}},
 		{"boot script not executable", func(s system) { b.must(os.Chmod(s.path(bootScript), 0o664)) }, []string{"not executable", "chmod +x"}},
 		{"start not executable", func(s system) { b.must(os.Chmod(s.path(start), 0o644)) }, []string{"scripts/vouch/start", "install"}},
 		{"no start", func(s system) { b.must(os.Remove(s.path(start))) }, []string{"scripts/vouch/start", "install"}},

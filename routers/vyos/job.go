@@ -101,8 +101,9 @@ func (s *static) guard(ctx context.Context, j *job) {
 		case <-ctx.Done():
 			return
 		case <-j.stirred:
-			changed = true
-			continue
+			if changed = true; time.Since(looked) < guardEvery {
+				continue // at the next tick
+			}
 		case <-tick.C:
 		}
 		was := held
