@@ -129,7 +129,7 @@ func (s scope) check(diff string) error {
 	}
 	switch {
 	case len(foreign) > 0:
-		return routers.Errorf(routers.ErrUnavailable, "nothing was committed, as the difference holds what is not ours, which a commit of others may have changed meanwhile: %.200s", foreign[0])
+		return routers.Errorf(routers.ErrUnavailable, "nothing was committed, as changes of the session are not ours (%d, the first: %.200s): others may have committed meanwhile", len(foreign), foreign[0])
 	case lines == 0:
 		return routers.Errorf(routers.ErrUnavailable, "nothing was committed, as VyOS does not say what the session would change")
 	}

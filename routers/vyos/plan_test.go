@@ -106,7 +106,7 @@ func TestScope(t *testing.T) {
 		{name: "set", ops: []op{set}, diff: "set 'protocols' 'static' 'route' '192.0.2.53/32' 'blackhole'\n"},
 		{name: "without quotes", ops: []op{set}, diff: "set protocols static route 192.0.2.53/32 blackhole\n\n"},
 		{name: "another set", ops: []op{set}, diff: "set 'protocols' 'static' 'route' '192.0.2.53/32' 'blackhole'\nset 'system' 'host-name' 'r2'\n", foreign: "host-name"},
-		{name: "erased", ops: []op{set}, diff: "delete 'protocols' 'bgp'\ndelete 'system'\nset 'protocols' 'static' 'route' '192.0.2.53/32' 'blackhole'\n", foreign: "2 things"},
+		{name: "erased", ops: []op{set}, diff: "delete 'protocols' 'bgp'\ndelete 'system'\nset 'protocols' 'static' 'route' '192.0.2.53/32' 'blackhole'\n", foreign: "not ours (2, the first: delete 'protocols' 'bgp'"},
 		{name: "delete in place of set", ops: []op{set}, diff: "delete 'protocols' 'static' 'route' '192.0.2.53/32' 'blackhole'\n", foreign: "delete"},
 		{name: "nothing", ops: []op{set}, foreign: "does not say"},
 		{name: "no end", ops: []op{set}, diff: "set 'protocols\n", foreign: "set 'protocols"},
