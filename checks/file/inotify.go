@@ -194,12 +194,13 @@ func (in *instance) finish(s *seat, parts map[int]*interest) {
 	in.sweep()
 }
 
-// kernelMask is the same for all targets of a path, whatever each wants to hear of.
+// kernelMask is the same for all targets of a path, whatever each wants to hear of. It is added to what a watch has
+// already: the kernel (6.18) sets a mask that it replaces to 0 for a moment, and loses what happens in it.
 func (t target) kernelMask() uint32 {
 	if t.dir {
-		return dirMask | unix.IN_DONT_FOLLOW
+		return dirMask | unix.IN_DONT_FOLLOW | unix.IN_MASK_ADD
 	}
-	return fileMask | unix.IN_DONT_FOLLOW
+	return fileMask | unix.IN_DONT_FOLLOW | unix.IN_MASK_ADD
 }
 
 // part notes what the seat wants to hear of a watch, in parts and in the instance.

@@ -117,12 +117,15 @@ func TestUnitsAreUnderstood(t *testing.T) {
 func TestUnitsAgree(t *testing.T) {
 	usual, vyos := read(t, "../systemd/vouch.service"), read(t, "../../contrib/vyos/vouch.service")
 	vyos = strings.NewReplacer("/config/scripts/vouch/vouch", "/usr/bin/vouch", " --config /config/vouch.toml", "").Replace(vyos)
-	for _, key := range []string{"Type", "ExecStart", "ExecReload", "Restart", "RestartSec", "RestartPreventExitStatus", "StartLimitIntervalSec", "WatchdogSec", "KillMode",
+	for _, key := range []string{"Type", "ExecStart", "ExecReload", "Restart", "RestartSec", "RestartPreventExitStatus", "StartLimitIntervalSec", "WatchdogSec",
 		"RuntimeDirectory", "RuntimeDirectoryPreserve", "StateDirectory"} {
 		line := regexp.MustCompile(`(?m)^` + key + `=.*$`)
 		if a, b := line.FindAllString(usual, -1), line.FindAllString(vyos, -1); len(a) == 0 || !slices.Equal(a, b) {
 			t.Errorf("%s: %q, and for VyOS %q", key, a, b)
 		}
+	}
+	if !strings.Contains(vyos, "\nKillMode=process\n") {
+		t.Error("an end of vouch kills the commit of VyOS that it has begun")
 	}
 	for _, key := range []string{"PrivateDevices", "PrivateTmp", "NoNewPrivileges", "CapabilityBoundingSet", "ProtectSystem", "RestrictSUIDSGID", "SystemCallFilter", "User"} {
 		if strings.Contains(vyos, key+"=") {
