@@ -50,11 +50,11 @@ var slow = scene{name: "many, and slow", play: func(b *bench, r *Router) {
 			ctx, cancel := context.WithTimeout(b.Context(), 1500*time.Millisecond)
 			defer cancel()
 			err := b.applyWithin(ctx, r, w, ps...)
-			if err != nil && !errors.Is(err, routers.ErrBusy) {
-				b.Error(err)
-			}
-			if err != nil {
+			switch {
+			case errors.Is(err, routers.ErrBusy):
 				texts[err.Error()] = true
+			case err != nil && ctx.Err() == nil: // on a busy machine its time may be over before it has read
+				b.Error(err)
 			}
 			return err
 		})
