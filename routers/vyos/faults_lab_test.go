@@ -141,7 +141,7 @@ var everywhere = []scene{
 	}},
 	{name: "time over beside a lock", play: func(b *bench, r *Router) {
 		release := b.system.HoldLock()
-		ctx, cancel := context.WithTimeout(b.Context(), 300*time.Millisecond)
+		ctx, cancel := context.WithTimeout(b.Context(), 2*time.Second)
 		defer cancel()
 		b.wantError(b.applyWithin(ctx, r, routers.Announced, one), routers.ErrBusy, "VyOS's configuration is locked by pid ", ".lock")
 		b.must(b.apply(r, routers.Withdrawn, one))
@@ -276,7 +276,7 @@ var everywhere = []scene{
 		}
 	}},
 	{name: "a commit outlives its time", play: func(b *bench, r *Router) {
-		b.system.Fault(vyostest.CommitSlow, 1, "2s")
+		b.system.Fault(vyostest.CommitSlow, 1, "6s")
 		ctx, cancel := context.WithCancel(b.Context())
 		go func() {
 			b.wait("the commit to begin", func() error {
@@ -288,7 +288,7 @@ var everywhere = []scene{
 			cancel()
 		}()
 		b.wantError(b.applyWithin(ctx, r, routers.Announced, one), routers.ErrBusy, "still committing", "left to end")
-		short, stop := context.WithTimeout(b.Context(), 50*time.Millisecond)
+		short, stop := context.WithTimeout(b.Context(), 500*time.Millisecond)
 		defer stop()
 		b.wantError(b.applyWithin(short, r, routers.Announced, two), routers.ErrBusy, "still committing")
 		b.must(b.apply(r, routers.Announced, two))

@@ -70,7 +70,7 @@ var slow = scene{name: "many, and slow", play: func(b *bench, r *Router) {
 // What does not commit yet ends when something else is wanted, and goes on when more is.
 var otherwise = scene{name: "another mind", play: func(b *bench, r *Router) {
 	within := func(w routers.Want, ps ...netip.Prefix) error {
-		ctx, cancel := context.WithTimeout(b.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(b.Context(), time.Second)
 		defer cancel()
 		return b.applyWithin(ctx, r, w, ps...)
 	}
