@@ -224,6 +224,42 @@ func TestAddAgainstDrop(t *testing.T) {
 	other.leave()
 }
 
+// What is created while somebody adds to the same watch is told of: a mask that replaces another loses some of it.
+func TestAddToWatchLosesNothing(t *testing.T) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	must(t, err)
+	events := os.NewFile(uintptr(fd), "inotify")
+	defer events.Close()
+	at := target{path: t.TempDir(), name: "flag", dir: true, mask: dirMask}
+	add := func() { _, _ = unix.InotifyAddWatch(fd, at.path, at.kernelMask()) }
+	add()
+	var adding sync.WaitGroup
+	stop := make(chan struct{})
+	adding.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				add()
+			}
+		}
+	})
+	buf := make([]byte, 4096)
+	for range 20000 {
+		write(t, filepath.Join(at.path, "flag"), "")
+		must(t, events.SetReadDeadline(time.Now().Add(patience)))
+		if _, err := events.Read(buf); err != nil {
+			t.Errorf("the creation of a file was not told of: %v", err)
+			break
+		}
+		must(t, os.Remove(filepath.Join(at.path, "flag")))
+		_, _ = events.Read(buf) // of its end, or of both by now
+	}
+	close(stop)
+	adding.Wait()
+}
+
 // A directory of its own that systemd has given this process is told of, and one that it hides.
 func TestHidden(t *testing.T) {
 	needsRoot(t)

@@ -115,7 +115,7 @@ func nodePath(p netip.Prefix, name string) []string {
 
 func (p *plan) announce(c routers.Change, n node, o frr.Origin, r rules) error {
 	if n.there && !n.ours() {
-		if n.strange && o.Unread == nil && !tagged(o, n.tag) { // it was taken out when it was withdrawn
+		if n.strange && o.Unread == nil && !slices.Contains(o.Tags, n.tag) { // it was taken out when it was withdrawn
 			p.add = append(p.add, frr.Static{Prefix: c.Prefix, Tag: n.tag, Distance: n.distance})
 		}
 		return routers.Errorf(routers.ErrRefused, "%s: not announced, as `protocols static %s %[1]s` has children that are not ours (%[3]s): remove them, or use method kernel",
@@ -124,7 +124,7 @@ func (p *plan) announce(c routers.Change, n node, o frr.Origin, r rules) error {
 	ops := retag(c, n, r)
 	switch {
 	case n.blackhole && len(ops) == 0:
-		if o.Unread == nil && !tagged(o, n.tag) {
+		if o.Unread == nil && !slices.Contains(o.Tags, n.tag) {
 			p.add = append(p.add, frr.Static{Prefix: c.Prefix, Tag: n.tag, Distance: n.distance})
 		}
 		return nil
@@ -164,13 +164,3 @@ func retag(c routers.Change, n node, r rules) (ops []op) {
 
 // below is a longer path, which shares nothing with the one that it was made of.
 func below(path []string, more ...string) []string { return slices.Concat(path, more) }
-
-// tagged tells whether zebra has the route with that tag.
-func tagged(o frr.Origin, tag uint32) bool {
-	for _, t := range o.Tags {
-		if t == tag {
-			return true
-		}
-	}
-	return false
-}

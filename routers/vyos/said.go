@@ -13,7 +13,7 @@ type said struct {
 	info os.FileInfo // nil: it was not there
 }
 
-// said looks at what vyos-configd of VyOS 1.3 and 1.4 has written so far for sessions that go by no process, as ours:
+// said looks at what vyos-configd of VyOS 1.4 has written so far for sessions that go by no process, as ours:
 // the reason of a refusal is in it, and nowhere else.
 func (s system) said() said {
 	path := s.path(configdSays)

@@ -71,12 +71,7 @@ func TestHoldState(t *testing.T) {
 
 // What root has begun in the directory of the agent's user must not lock that user out.
 func TestRootsLockIsTheDirectorysOwner(t *testing.T) {
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("needs root")
-		}
-		t.Skip("SKIPPED: needs root")
-	}
+	needRoot(t)
 	const uid, gid = 61001, 61002
 	dir := filepath.Join(t.TempDir(), "vouch")
 	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, uid, gid)); err != nil {
