@@ -112,3 +112,29 @@ func TestRepair(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 }
+
+// What was read while somebody commits is looked at again, also where nothing was to be done: the configuration that
+// comes of his commit may lack it.
+func TestUnsure(t *testing.T) {
+	s := &static{system: system{t.TempDir()}}
+	var cs []routers.Change
+	ps := []netip.Prefix{one, two, one6, netip.MustParsePrefix("192.0.2.55/32"), netip.MustParsePrefix("192.0.2.56/32")}
+	for _, p := range ps {
+		cs = append(cs, routers.Change{Prefix: p, Want: routers.Announced})
+	}
+	ps = append(ps, netip.MustParsePrefix("192.0.2.57/32")) // gone already: who brings it back is seen
+	cs = append(cs, routers.Change{Prefix: ps[5], Want: routers.Withdrawn})
+	made := plan{ops: []op{{prefix: one}}, add: []frr.Static{{Prefix: two}}, drop: ps[3:4], refused: []error{&routers.PrefixError{Prefix: one6, Err: routers.ErrRefused}}}
+	if err := s.unsure(cs, made, 0); err != nil {
+		t.Errorf("nobody commits: %v", err)
+	}
+	err := s.unsure(cs, made, os.Getpid())
+	for i, words := range []string{"", "put right in FRR", "", "put right in FRR", "VyOS's configuration is as wanted", ""} {
+		about := (*routers.PrefixError)(nil)
+		if of := routers.About(err, ps[i]); errors.As(of, &about) && about.Prefix == ps[i] != (words != "") {
+			t.Errorf("%s: %v", ps[i], of)
+		} else if words != "" && (!errors.Is(of, routers.ErrBusy) || !strings.Contains(of.Error(), words)) {
+			t.Errorf("%s: %v lacks %q", ps[i], of, words)
+		}
+	}
+}

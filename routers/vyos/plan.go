@@ -1,6 +1,7 @@
 package vyos
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -51,6 +52,20 @@ func (p plan) repaired() []netip.Prefix {
 		ps = append(ps, s.Prefix)
 	}
 	return ps
+}
+
+// settled gives the prefixes that are committed, or refused.
+func (p plan) settled() map[netip.Prefix]bool {
+	all := map[netip.Prefix]bool{}
+	for _, o := range p.ops {
+		all[o.prefix] = true
+	}
+	for _, err := range p.refused {
+		if about := (*routers.PrefixError)(nil); errors.As(err, &about) {
+			all[about.Prefix] = true
+		}
+	}
+	return all
 }
 
 // rules are what a plan depends on beside what was read.

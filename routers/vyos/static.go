@@ -151,7 +151,7 @@ func (s *static) follow(ctx context.Context, cs []routers.Change) error {
 	if err != nil {
 		return err
 	}
-	failed := append(p.refused, s.repair(ctx, p), s.unsure(p, before))
+	failed := append(p.refused, s.repair(ctx, p), s.unsure(cs, p, before))
 	if len(p.ops) > 0 {
 		if err := staticd(ctx, s.source); err != nil {
 			return routers.Join(append(failed, err)...)
@@ -214,18 +214,26 @@ func (s *static) repair(ctx context.Context, p plan) error {
 	return routers.Join(errs...)
 }
 
-// unsure says that what was repaired is to be looked at again, as somebody has committed meanwhile, or had begun to: the
-// configuration that was read is not the one that comes of it.
-func (s *static) unsure(p plan, before int) error {
+// unsure says that what is not committed is to be looked at again, as somebody has committed meanwhile, or had begun to:
+// the configuration that was read is not the one that comes of it.
+func (s *static) unsure(cs []routers.Change, p plan, before int) error {
 	after, _ := s.system.holder()
 	pid := cmp.Or(after, before)
 	if pid == 0 {
 		return nil
 	}
+	settled, repaired := p.settled(), p.repaired()
 	var errs []error
-	for _, prefix := range p.repaired() {
-		errs = append(errs, &routers.PrefixError{Prefix: prefix, Err: routers.Errorf(routers.ErrBusy,
-			"%s: put right in FRR while somebody commits (%s), which may undo it", prefix, nameOf(pid))})
+	for _, c := range cs {
+		what := "VyOS's configuration is as wanted"
+		again := c.Want != routers.Withdrawn && !settled[c.Prefix]
+		if slices.Contains(repaired, c.Prefix) {
+			what, again = "put right in FRR", true
+		}
+		if again {
+			errs = append(errs, &routers.PrefixError{Prefix: c.Prefix, Err: routers.Errorf(routers.ErrBusy,
+				"%s: %s while somebody commits (%s), which may undo it", c.Prefix, what, nameOf(pid))})
+		}
 	}
 	return routers.Join(errs...)
 }

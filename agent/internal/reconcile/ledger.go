@@ -18,6 +18,7 @@ type entry struct {
 	next     time.Time // not asked before
 	deadline time.Time // asked, and given until then to be read as wanted; zero: not under way
 	asked    bool      // ever: then one reading as wanted is not enough, it may not be settled
+	followed bool      // it was read since it was taken
 	force    bool      // the opposite was under way: ask, until that is taken, even when it is read as wanted
 	seen     routers.Observation
 	retry    backoff
@@ -106,7 +107,11 @@ func (l *ledger) observe(have []routers.Observation, err error, goal routers.Sta
 			e.seen, e.deadline, e.next = routers.Observation{}, time.Time{}, l.repairAt(o, now)
 		case !e.deadline.IsZero() && !now.Before(e.deadline):
 			l.failed(o.Prefix, l.notTaken(o), now, random)
-		case back && e.deadline.IsZero() && away(e.err):
+		case !e.deadline.IsZero() && e.followed && fell(l.want[o.Prefix], find(old, o.Prefix), o):
+			e.deadline, e.next = time.Time{}, l.repairAt(o, now)
+		case !e.deadline.IsZero():
+			e.followed = true
+		case back && away(e.err):
 			e.next = now
 		case e.waits() && e.next.After(now) && moved(l.want[o.Prefix], find(old, o.Prefix), o):
 			l.hasten(e, o, now)
@@ -125,6 +130,12 @@ func moved(w routers.Want, was *routers.Observation, is routers.Observation) boo
 		return is.Stage > was.Stage || was.Degraded && !is.Degraded
 	}
 	return was.Stage != routers.Unknown && (is.Stage != was.Stage || is.Degraded != was.Degraded || is.Broken != was.Broken)
+}
+
+// fell says whether a prefix that was asked for got further away from what is wanted of it: somebody else did that, and
+// may have undone it.
+func fell(w routers.Want, was *routers.Observation, is routers.Observation) bool {
+	return moved(w, was, is) && (w == routers.Withdrawn || is.Stage < was.Stage || is.Broken && !was.Broken)
 }
 
 // hasten has a prefix that waits asked for at once, as often as anything is repaired.
@@ -249,7 +260,7 @@ func (l *ledger) ask(cs []routers.Change, now time.Time) {
 func (l *ledger) taken(cs []routers.Change, now time.Time) {
 	for _, c := range cs {
 		e := l.entries[c.Prefix]
-		e.deadline, e.force = now.Add(l.opt.Deadline), false
+		e.deadline, e.force, e.followed = now.Add(l.opt.Deadline), false, false
 	}
 }
 

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -136,4 +137,42 @@ func TestForcedWithdrawIsTriedWhenTheDaemonIsBack(t *testing.T) {
 		r.loop.Wake()
 		r.until(50*time.Millisecond, "synced", synced)
 	})
+}
+
+// TestFallsWhileItIsReadBack: what was taken, and is further away from it a moment later, was undone by somebody else:
+// it does not wait for the end of its deadline. What comes about step by step is left alone.
+func TestFallsWhileItIsReadBack(t *testing.T) {
+	for _, tc := range []struct {
+		want    routers.Want
+		was, is routers.Stage
+		again   bool
+	}{
+		{withdrawn, routers.Configured, routers.Advertised, true},
+		{withdrawn, routers.Advertised, routers.Configured, false},
+		{announced, routers.Selected, routers.Configured, true},
+		{announced, routers.Configured, routers.Selected, false},
+		{degraded, routers.Selected, routers.Absent, true},
+	} {
+		start := routers.Absent
+		if tc.want == withdrawn {
+			start = routers.Advertised
+		}
+		run(t, Options{Deadline: time.Hour}, stages{a: start}, func(r *rig) {
+			r.loop.Want(Desired{a: routers.Keep})
+			r.until(time.Second, "read", synced)
+			r.f.do(func() { r.f.ignore = func(netip.Prefix) bool { return true } })
+			r.loop.Want(Desired{a: tc.want})
+			r.pass(0)
+			r.drift(a, tc.was)
+			r.until(time.Second, "read on its way", reads(a, tc.was))
+			r.pass(time.Second)
+			n, _ := r.made()
+			r.f.do(func() { r.f.ignore = nil })
+			r.drift(a, tc.is)
+			r.pass(time.Second)
+			if now, _ := r.made(); (now > n) != tc.again || r.report().Synced != tc.again {
+				t.Errorf("%s, when %s became %s: asked %d times, and then %d; %s", tc.want, tc.was, tc.is, n, now, describe(r.report()))
+			}
+		})
+	}
 }
