@@ -26,8 +26,11 @@ const format = 1
 // maxFile bounds what is read: a larger file is not one of ours.
 const maxFile = 16 << 20
 
-// keepInFile is how many events go over a restart.
-const keepInFile = 200
+// How many events go over a restart: of all, and of each kind and level at least.
+const (
+	keepInFile       = 200
+	keepOfEachInFile = 20
+)
 
 // Saved is what goes over a restart of the agent.
 type Saved struct {
@@ -102,7 +105,7 @@ type fileDrain struct {
 // Encode gives the file's content for s at the moment c.
 func Encode(s Saved, c Clock) ([]byte, error) {
 	f := file{Format: format, BootID: c.BootID, Saved: c.Now, Place: s.Place, Router: s.Router, Services: map[string]fileService{},
-		Events: s.Events[max(0, len(s.Events)-keepInFile):]}
+		Events: latest(s.Events, keepInFile, keepOfEachInFile)}
 	for name, sv := range s.Services {
 		fs := fileService{Prefixes: sv.Prefixes, Symbols: sv.Symbols, fileState: c.encode(sv.State), Unrisen: sv.Unrisen}
 		if sv.Soft != (health.State{}) {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -202,31 +203,41 @@ func TestWriteToAFullDiskKeepsTheOldFile(t *testing.T) {
 	}
 }
 
-func TestStoreKeepsFailuresApart(t *testing.T) {
+// A stream of one kind of events pushes neither the failures out nor the other kinds, over a restart neither.
+func TestStoreKeepsOfEach(t *testing.T) {
 	s := NewStore()
 	ch := s.Changed()
-	s.Add(Event{Level: "error", Text: "first"})
+	s.Add(Event{Level: "error", Kind: KindStage, Text: "first"})
 	select {
 	case <-ch:
 	default:
 		t.Error("Changed was not closed")
 	}
+	for range 3 * keepOfEach / 2 {
+		s.Add(Event{Level: "info", Kind: KindVerdict})
+	}
 	for range 5000 {
-		s.Add(Event{Level: "info"})
+		s.Add(Event{Level: "info", Kind: KindStage})
 	}
 	es := s.Events(0)
 	if es[0].Text != "first" || es[0].Seq != 1 {
 		t.Errorf("the oldest event is %+v, want the failure", es[0])
 	}
-	if n := len(es); n != keepEvents+1 {
-		t.Errorf("%d events kept, want %d", n, keepEvents+1)
+	if n := len(es); n != 1+keepOfEach+keepEvents || !slices.IsSortedFunc(es, func(a, b Event) int { return int(a.Seq) - int(b.Seq) }) {
+		t.Errorf("%d events kept, want %d, in order", n, 1+keepOfEach+keepEvents)
+	}
+	if n := len(s.events); n > 3*keepEvents {
+		t.Errorf("%d are in memory", n)
 	}
 	if got := s.Events(es[len(es)-1].Seq - 1); len(got) != 1 {
 		t.Errorf("Events(after) gave %d, want 1", len(got))
 	}
+	if in := latest(es, keepInFile, keepOfEachInFile); len(in) != 1+keepOfEachInFile+keepInFile || in[0].Text != "first" {
+		t.Errorf("%d of them go over a restart", len(in))
+	}
 	r := NewStore()
 	r.Restore(es)
-	if e := r.Add(Event{}); e.Seq != 5002 {
-		t.Errorf("numbering went on with %d, want 5002", e.Seq)
+	if e := r.Add(Event{}); e.Seq != es[len(es)-1].Seq+1 {
+		t.Errorf("numbering went on with %d", e.Seq)
 	}
 }

@@ -5,26 +5,26 @@ import (
 	"sync"
 )
 
-// How many events are kept in memory: of all kinds, and warnings and errors apart, so that a
-// stream of ordinary changes does not push the failures out.
+// How many events are kept in memory: of all, and of each kind and level at least, so that a thousand prefixes
+// that change their stage push neither the failures nor the verdicts out.
 const (
-	keepEvents   = 512
-	keepFailures = 256
+	keepEvents = 512
+	keepOfEach = 128
 )
 
 // A Store holds the recent events and tells those who wait that something changed. It may be used by
 // many at the same time.
 type Store struct {
-	mu       sync.Mutex
-	seq      uint64
-	recent   []Event
-	failures []Event
-	changed  chan struct{}
+	mu      sync.Mutex
+	seq     uint64
+	events  []Event // those to be kept, and a few more
+	crowded int     // how many events are too many
+	changed chan struct{}
 }
 
 // NewStore gives an empty Store.
 func NewStore() *Store {
-	return &Store{changed: make(chan struct{})}
+	return &Store{crowded: 2 * keepEvents, changed: make(chan struct{})}
 }
 
 // Touch tells those who wait that something changed which is no event.
@@ -59,10 +59,7 @@ func (s *Store) Restore(old []Event) {
 func (s *Store) Events(after uint64) []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := slices.Concat(s.failures, s.recent)
-	slices.SortFunc(all, func(a, b Event) int { return int(int64(a.Seq) - int64(b.Seq)) })
-	all = slices.CompactFunc(all, func(a, b Event) bool { return a.Seq == b.Seq })
-	return slices.DeleteFunc(all, func(e Event) bool { return e.Seq <= after })
+	return slices.DeleteFunc(latest(s.events, keepEvents, keepOfEach), func(e Event) bool { return e.Seq <= after })
 }
 
 // Changed gives a channel that is closed at the next Add or Touch.
@@ -73,9 +70,9 @@ func (s *Store) Changed() <-chan struct{} {
 }
 
 func (s *Store) keep(e Event) {
-	s.recent = capped(append(s.recent, e), keepEvents)
-	if e.Level != "info" {
-		s.failures = capped(append(s.failures, e), keepFailures)
+	if s.events = append(s.events, e); len(s.events) >= s.crowded {
+		s.events = latest(s.events, keepEvents, keepOfEach)
+		s.crowded = len(s.events) + keepEvents
 	}
 }
 
@@ -84,6 +81,17 @@ func (s *Store) announce() {
 	s.changed = make(chan struct{})
 }
 
-// capped drops the oldest beyond n. Appending to what is left makes a new array from time to time,
-// so that memory stays bounded.
-func capped(es []Event, n int) []Event { return es[max(0, len(es)-n):] }
+// latest gives, of events from the oldest on, a copy of the last ones: so many of all, and so many of each kind and level.
+func latest(es []Event, all, each int) []Event {
+	type class struct{ kind, level string }
+	count := map[class]int{}
+	var kept []Event
+	for i, e := range slices.Backward(es) {
+		c := class{e.Kind, e.Level}
+		if count[c]++; len(es)-i <= all || count[c] <= each {
+			kept = append(kept, e)
+		}
+	}
+	slices.Reverse(kept)
+	return kept
+}
