@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -133,6 +135,9 @@ func readRouter(ctx context.Context, router routers.Router, rc config.Router, ps
 	ctx, cancel := context.WithTimeout(ctx, rc.Deadline)
 	defer cancel()
 	obs, err := router.Observe(ctx, ps)
+	if err == nil {
+		err = hindrance(obs)
+	}
 	now := time.Now()
 	*out = state.Router{Name: router.String(), Goal: router.Goal(), OK: err == nil, Since: now}
 	if err == nil {
@@ -145,4 +150,27 @@ func readRouter(ctx context.Context, router routers.Router, rc config.Router, ps
 		seen[o.Prefix] = (&prefix{Observation: o, read: now}).snapshot(out.Goal)
 	}
 	return seen
+}
+
+// hindrance is of what could not be read, or could not be changed as the routing daemon is configured; nil without
+// any: then nothing is known that would keep an announce from coming through.
+func hindrance(obs []routers.Observation) error {
+	const most = 3
+	var texts []string
+	for _, o := range obs {
+		text := o.Hindered
+		if o.Stage == routers.Unknown {
+			text = o.Prefix.String() + " is unknown: " + o.Detail
+		}
+		if text != "" && !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	switch n := len(texts); {
+	case n == 0:
+		return nil
+	case n > most:
+		texts = append(texts[:most], fmt.Sprintf("and %d more", n-most))
+	}
+	return errors.New(strings.Join(texts, "; "))
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"vouch/agent/internal/config"
 	"vouch/agent/internal/health"
 	"vouch/checks"
+	"vouch/routers"
 )
 
 // A scripted Spec gives a check that does what it is told.
@@ -106,5 +108,43 @@ func TestCheckTraces(t *testing.T) {
 	}
 	if r.Services[0].Outcome != health.Undecided || r.Router.Name == "" {
 		t.Errorf("outcome %s, router %+v", r.Services[0].Outcome, r.Router)
+	}
+}
+
+// A sighted router reads what it is told to.
+type sighted []routers.Observation
+
+func (r sighted) Observe(context.Context, []netip.Prefix) ([]routers.Observation, error) {
+	return r, nil
+}
+func (sighted) Apply(context.Context, []routers.Change) error { return nil }
+func (sighted) Goal() routers.Stage                           { return routers.Advertised }
+func (sighted) Close() error                                  { return nil }
+func (sighted) String() string                                { return "sighted" }
+
+// A router that is read well, and by which nothing could be announced, or of which something is not known, is not fine.
+func TestCheckHindered(t *testing.T) {
+	hindered := func(p netip.Prefix, why string) routers.Observation {
+		return routers.Observation{Prefix: p, Stage: routers.Absent, Hindered: why}
+	}
+	for _, c := range []struct {
+		seen sighted
+		want string
+		code int
+	}{
+		{sighted{{Prefix: vip, Stage: routers.Absent, Detail: "not yet"}, {Prefix: vip2, Stage: routers.Advertised}}, "", 0},
+		{sighted{hindered(vip, "no A_OFF"), {Prefix: vip2, Stage: routers.Advertised}}, "no A_OFF", 3},
+		{sighted{hindered(vip, "no A_OFF"), hindered(vip2, "no A_OFF")}, "no A_OFF", 3},
+		{sighted{{Prefix: vip, Stage: routers.Advertised, Hindered: "no A_OFF"}, {Prefix: vip2, Detail: "odd\x1b"}}, "no A_OFF; 10.53.53.54/32 is unknown: odd", 3},
+		{sighted{hindered(vip, "no A"), hindered(vip, "no B"), hindered(vip, "no C"), hindered(vip, "no D"), hindered(vip2, "no E")}, "no A; no B; no C; and 2 more", 3},
+	} {
+		r := cli.CheckReport{Services: []cli.CheckedService{{Outcome: health.Good, Soft: health.Good}}}
+		checkPrefixes(t.Context(), c.seen, config.Router{Deadline: time.Minute}, []config.Service{resolver(vip, vip2)}, &r)
+		if r.Router.Error != c.want || r.Router.OK != (c.want == "") || r.ExitCode() != c.code {
+			t.Errorf("%+v: exit %d, %+v", c.seen, r.ExitCode(), r.Router)
+		}
+		if got := r.Services[0].Prefixes; len(got) != 2 || got[0].Stage != c.seen[0].Stage || got[0].Detail != c.seen[0].Detail {
+			t.Errorf("%+v: prefixes %+v", c.seen, got)
+		}
 	}
 }

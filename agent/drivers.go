@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"time"
 
 	"vouch/agent/internal/config"
 	"vouch/routers"
@@ -58,9 +59,13 @@ func birdOptions(c config.Router) bird.Options {
 		Degraded: bird.Degraded{Symbol: d.Symbol, Symbol6: d.Symbol6, Community: d.Community, MED: d.MED, Prepend: d.Prepend, Metric2: d.Metric2}}
 }
 
+// commitPatience is how long a commit is waited for before the tables are read beside it: those of FRR change long before
+// it ends.
+const commitPatience = 300 * time.Millisecond
+
 func vyosOptions(c config.Router) vyos.Options {
 	return vyos.Options{Method: c.Method, Via: c.Via, SocketDir: c.SocketDir, Protocol: c.Protocol, MinPeers: c.MinPeers,
-		Distance: c.Distance, Save: c.Save, Timeout: c.Timeout, Degraded: vyos.Degraded{Tag: c.Degraded.Tag, Metric: c.Degraded.Metric}}
+		Distance: c.Distance, Save: c.Save, Timeout: c.Timeout, Patience: commitPatience, Degraded: vyos.Degraded{Tag: c.Degraded.Tag, Metric: c.Degraded.Metric}}
 }
 
 func programOptions(c config.Router) program.Options {

@@ -145,6 +145,38 @@ func TestExaminedAgainWhenSomethingChanges(t *testing.T) {
 	})
 }
 
+// Whoever changes a prefix behind vouch's back may be found once it is put right, though nothing was found before. Peers
+// that go and come back are nobody's doing.
+func TestExaminedOnceAChangeIsPutRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(state.Loaded{}, resolver(vip))
+		b.reads(routers.Absent)
+		b.round(nil)
+		b.round(nil)
+		b.reads(routers.Advertised)
+		asked := 0
+		b.examine = func() { asked++ }
+		b.reads(routers.Selected)
+		b.reads(routers.Advertised)
+		if asked != 0 {
+			t.Errorf("asked %d times for the sake of a peer", asked)
+		}
+		edited := routers.Observation{Stage: routers.Advertised, Broken: true, Detail: "the file is not as vouch wrote it"}
+		for n := range 2 {
+			b.readsAs(edited)
+			b.readsAs(edited)
+			if asked != n {
+				t.Errorf("asked %d times before it is put right, want %d", asked, n)
+			}
+			b.reads(routers.Advertised)
+			b.reads(routers.Advertised)
+			if asked != n+1 {
+				t.Errorf("asked %d times, want once for each change", asked)
+			}
+		}
+	})
+}
+
 // The name and the goal of the router are read with each reading, and a change is told once.
 func TestRouterThatIsFoundLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

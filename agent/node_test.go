@@ -86,6 +86,9 @@ func newSidecar(t *testing.T, nd *lab.AnycastNode) *sidecar {
 	// The state is on a tmpfs, as in /run; a small one, so that it can be filled.
 	must(t, unix.Mount("tmpfs", s.dir, "tmpfs", 0, "size=512k"))
 	t.Cleanup(func() {
+		if s.proc != nil {
+			_ = s.proc.Kill() // it would write into the directory while that is removed
+		}
 		if err := unix.Unmount(s.dir, unix.MNT_DETACH); err != nil {
 			t.Errorf("unmount: %v", err)
 		}

@@ -114,8 +114,8 @@ func (c *core) onObservation(ps *prefix, o routers.Observation, r reconcile.Repo
 // onStage tells when a prefix came to another stage or way, or to stand on nothing.
 func (c *core) onStage(ps *prefix, old routers.Observation, now time.Time) {
 	o := ps.Observation
-	if len(c.found) > 0 && otherwise(old, o) {
-		c.examine() // what was found may be put right
+	if (len(c.found) > 0 || !ps.drifted.IsZero() && !ps.unheard) && otherwise(old, o) {
+		c.examine() // what was found may be put right, and who changed something may be found
 	}
 	if !ps.since.IsZero() && old.Stage == o.Stage && old.Broken == o.Broken && old.Degraded == o.Degraded {
 		return

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -50,7 +51,7 @@ const (
 	ReasonStatus      Reason = "status"      // a status or exit code that is not accepted
 	ReasonAbsent      Reason = "absent"      // the thing looked for is not there
 	ReasonUnusable    Reason = "unusable"    // there, but of no use: blackhole route, link down, address tentative
-	ReasonExec        Reason = "exec"        // a program could not be run
+	ReasonExec        Reason = "exec"        // a program could not be run, which says nothing of what it asks: neither ok nor failed
 	ReasonProtocol    Reason = "protocol"    // an answer that could not be understood
 	ReasonPanic       Reason = "panic"       // the check itself broke
 	ReasonError       Reason = "error"       // any other failure
@@ -58,15 +59,17 @@ const (
 	ReasonPending     Reason = "pending"     // not finished yet: neither ok nor failed
 )
 
-// A Failure says why a check did not succeed. Detail is for people and may hold anything the target
-// sent; whoever prints it escapes it.
+// A Failure says why a check did not succeed. Detail and Aside are for people and may hold anything the target
+// sent; whoever prints them escapes them.
 type Failure struct {
 	Reason Reason
 	Detail string
-	Err    error // the cause, or nil
+	Err    error  // the cause, or nil
+	Sent   string // from where it was asked, as Origin.Sent gives it; empty: nothing was, or it is no matter
+	Aside  string // what else belongs in parentheses, such as "0 of 1 replies"
 }
 
-// Error gives "reason: detail: cause", leaving out what is empty.
+// Error gives "reason: detail: cause (sent, aside)", leaving out what is empty.
 func (f *Failure) Error() string {
 	s := string(f.Reason)
 	if f.Detail != "" {
@@ -75,7 +78,14 @@ func (f *Failure) Error() string {
 	if f.Err != nil {
 		s += ": " + f.Err.Error()
 	}
-	return s
+	switch aside := strings.TrimPrefix(f.Sent+", "+f.Aside, ", "); {
+	case aside == "":
+		return s
+	case f.Detail == "" && f.Err == nil:
+		return s + ": " + strings.TrimSuffix(aside, ", ")
+	default:
+		return s + " (" + strings.TrimSuffix(aside, ", ") + ")"
+	}
 }
 
 // Unwrap gives the cause.
@@ -138,7 +148,7 @@ func (r Result) Status() Status {
 	switch r.Reason() {
 	case "":
 		return OK
-	case ReasonUnknown, ReasonPending:
+	case ReasonUnknown, ReasonExec, ReasonPending:
 		return Unknown
 	}
 	return Failed
@@ -154,7 +164,8 @@ type Problem struct {
 
 // A Spec is the configuration of one kind of check, decoded from TOML by its `toml` tags. Validate
 // applies nothing and reads nothing outside the Spec; it also sets defaults. New is called only
-// after Validate found nothing.
+// after Validate found nothing. The loader refuses a key that is written and holds nothing, such as "", 0 or
+// [], unless its field is a pointer or has the tag `empty:"ok"`: there that is a value like any other.
 type Spec interface {
 	Validate() []Problem
 	New() (Checker, error)

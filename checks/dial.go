@@ -95,9 +95,12 @@ func (o Origin) Dial(ctx context.Context, network string, target netip.AddrPort)
 			err = noPort()
 		}
 		f := o.Failure(ctx, "no connection within "+Allowed(ctx, start), err)
+		if network == "udp" && f.Reason == ReasonTimeout { // to connect is no more than to look a route up
+			f = &Failure{Reason: ReasonUnknown, Detail: "this process did not get to run within " + Allowed(ctx, start)}
+		}
 		Tracef(ctx, Sent, "%s to %s%s", network, target, o.as())
 		Tracef(ctx, Got, "%s", f)
-		return nil, nil, f
+		return nil, nil, Told(f, o.sentTo(target))
 	}
 	if err := conn.SetDeadline(end); err != nil {
 		conn.Close()
@@ -105,24 +108,6 @@ func (o Origin) Dial(ctx context.Context, network string, target netip.AddrPort)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	return conn, func() { stop(); conn.Close() }, nil
-}
-
-// as tells for a trace what the origin asks for, such as " from 192.0.2.1, mark 7".
-func (o Origin) as() string {
-	var parts []string
-	if o.Source != "" {
-		parts = append(parts, "from "+o.Source)
-	}
-	if o.Mark != 0 {
-		parts = append(parts, fmt.Sprintf("mark %d", o.Mark))
-	}
-	if o.Device != "" {
-		parts = append(parts, "device "+o.Device)
-	}
-	if parts == nil {
-		return ""
-	}
-	return " " + strings.Join(parts, ", ")
 }
 
 // dial connects, but never a socket to itself: where nobody has a port of this node, the kernel may choose that
@@ -174,16 +159,4 @@ func (o Origin) Failure(ctx context.Context, late string, err error) *Failure {
 		return &Failure{Reason: ReasonUnreachable, Err: syscall.EADDRNOTAVAIL, Detail: "this node has no address to ask from, or none that is usable yet"}
 	}
 	return NetFailure(ctx, late, err)
-}
-
-// From tells people what address a connection is from, such as "192.0.2.1"; "" if it has none.
-func From(conn net.Conn) string {
-	if conn == nil || conn.LocalAddr() == nil {
-		return ""
-	}
-	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
-	if err != nil {
-		return ""
-	}
-	return host
 }

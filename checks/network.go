@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -112,6 +113,10 @@ func NetFailure(ctx context.Context, late string, err error) *Failure {
 		return &Failure{Reason: ReasonUnknown, Err: err}
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
 		return &Failure{Reason: ReasonTimeout, Detail: late}
+	case routed(err, syscall.EINVAL):
+		return &Failure{Reason: ReasonUnreachable, Detail: "a blackhole route leads there", Err: err}
+	case routed(err, syscall.EACCES):
+		return &Failure{Reason: ReasonDenied, Detail: "a prohibit route leads there, or this node's policy forbids it", Err: err}
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
 		return &Failure{Reason: ReasonDenied, Err: err}
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
@@ -124,6 +129,13 @@ func NetFailure(ctx context.Context, late string, err error) *Failure {
 		}
 	}
 	return &Failure{Reason: ReasonError, Err: err}
+}
+
+// routed says whether it is this error with which the kernel refused to connect or to send, which it does by the kind of
+// the route: EINVAL is a blackhole, EACCES is prohibit (ip-route(8)).
+func routed(err error, errno syscall.Errno) bool {
+	var call *os.SyscallError
+	return errors.As(err, &call) && call.Err == errno && slices.Contains([]string{"connect", "write", "sendto", "sendmsg"}, call.Syscall)
 }
 
 // Starved tells whether err says that this host or this process has run out of something, such as

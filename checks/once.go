@@ -2,6 +2,7 @@ package checks
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"time"
 )
@@ -33,7 +34,7 @@ type Line struct {
 // stop soon after its timeout is left behind and counts as failed; what it still tells is not heard.
 func Once(ctx context.Context, probes []Probe, look Look) []Run {
 	start := time.Now()
-	o := &occasion{start: start, probes: probes, look: look, runs: make([]Run, len(probes)), left: len(probes),
+	o := &occasion{start: start, pauses: pauses{due: start}, probes: probes, look: look, runs: make([]Run, len(probes)), left: len(probes),
 		logs: make([]tracer, len(probes)), ends: make(chan message, len(probes))}
 	for i, p := range probes {
 		o.logs[i].start = start
@@ -49,10 +50,14 @@ func Once(ctx context.Context, probes []Probe, look Look) []Run {
 		}()
 	}
 	for o.left > 0 {
+		o.pauses.look()
+		o.pauses.due = o.wakeup(time.Now())
 		select {
 		case m := <-o.ends:
+			o.pauses.look()
 			o.take(m)
-		case <-time.After(time.Until(o.overdue())):
+		case <-time.After(time.Until(o.pauses.due)):
+			o.pauses.look()
 			o.giveUp()
 		}
 	}
@@ -66,16 +71,30 @@ type occasion struct {
 	look   Look
 	runs   []Run // of a probe that is still running, zero
 	left   int   // of those
+	pauses pauses
 	logs   []tracer
 	ends   chan message // has room for all, so no sender waits
 }
 
-// overdue gives the time at which the next of those that run is given up.
-func (o *occasion) overdue() (at time.Time) {
-	for i, p := range o.probes {
-		t := &task{Probe: p, start: o.start}
-		if end := t.overdue(); o.runs[i].Start.IsZero() && (at.IsZero() || end.Before(at)) {
-			at = end
+// running gives a task for each probe whose result is not there, by its place.
+func (o *occasion) running() iter.Seq2[int, *task] {
+	return func(yield func(int, *task) bool) {
+		for i, p := range o.probes {
+			if o.runs[i].Start.IsZero() && !yield(i, &task{Probe: p, start: o.start}) {
+				return
+			}
+		}
+	}
+}
+
+// wakeup gives the next time at which there is something to do or to look at.
+func (o *occasion) wakeup(now time.Time) time.Time {
+	at := now.Add(pulse)
+	for _, t := range o.running() {
+		for _, sooner := range []time.Time{t.overdue(o.pauses.total), now.Add(stride(t.Timeout))} {
+			if sooner.Before(at) {
+				at = sooner
+			}
 		}
 	}
 	return at
@@ -87,18 +106,22 @@ func (o *occasion) giveUp() {
 		o.take(<-o.ends)
 	}
 	now := time.Now()
-	for i, p := range o.probes {
-		t := &task{Probe: p, start: o.start}
-		if o.runs[i].Start.IsZero() && !now.Before(t.overdue()) {
+	for i, t := range o.running() {
+		if !now.Before(t.overdue(o.pauses.total)) {
 			o.set(i, t.stuck(now))
 		}
 	}
 }
 
 func (o *occasion) take(m message) {
-	if o.runs[m.task].Start.IsZero() {
-		o.set(m.task, Result{Start: o.start, Took: m.took, Err: m.err})
+	if !o.runs[m.task].Start.IsZero() {
+		return
 	}
+	res, timeout := Result{Start: o.start, Took: m.took, Err: m.err}, o.probes[m.task].Timeout
+	if m.err != nil && broken(o.pauses.total, timeout, false) {
+		res = nothingKnown(res, o.pauses.total, timeout)
+	}
+	o.set(m.task, res)
 }
 
 func (o *occasion) set(i int, res Result) {

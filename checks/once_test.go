@@ -63,6 +63,26 @@ func TestOnceTakesWhatHasEnded(t *testing.T) {
 	})
 }
 
+// Where nobody looked for a while the checks did not get to run either: they may still end in their own words.
+func TestOnceLooksLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own, release := errors.New("no answer"), make(chan struct{})
+		got := Once(t.Context(), []Probe{
+			{Name: "quick", Timeout: time.Second, Checker: once(func(context.Context) error { return nil })},
+			{Name: "late", Timeout: time.Second, Checker: once(func(context.Context) error { time.Sleep(2100 * time.Millisecond); return own })},
+			{Name: "deaf", Timeout: time.Second, Checker: once(func(context.Context) error { <-release; return nil })},
+		}, Look{Ended: func(i int) {
+			if i == 0 {
+				time.Sleep(2 * time.Second)
+			}
+		}})
+		close(release)
+		if late, deaf := got[1], got[2]; !errors.Is(late.Err, own) || deaf.Reason() != ReasonTimeout || deaf.Took != 3*time.Second+grace {
+			t.Errorf("late: %v; deaf: %v after %s", late.Err, deaf.Err, deaf.Took)
+		}
+	})
+}
+
 // Each check's trace is its own, whatever becomes of the check.
 func TestOnceTraces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

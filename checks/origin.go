@@ -11,9 +11,9 @@ import (
 // An Origin says where a network check asks from. It is embedded in the Spec of each. The zero Origin
 // leaves all of it to the kernel. It may be copied, and used concurrently.
 type Origin struct {
-	Source string `toml:"source"` // address of this node to ask from, never a managed one
-	Mark   uint32 `toml:"mark"`   // SO_MARK, for the node's routing rules; needs CAP_NET_ADMIN; 0: none
-	Device string `toml:"device"` // interface or VRF to send through (SO_BINDTODEVICE)
+	Source string `toml:"source"`          // address of this node to ask from, never a managed one
+	Mark   uint32 `toml:"mark" empty:"ok"` // SO_MARK, for the node's routing rules; needs CAP_NET_ADMIN; 0: none
+	Device string `toml:"device"`          // interface or VRF to send through (SO_BINDTODEVICE)
 }
 
 // SourceAddr gives the address to ask from; it is invalid when the kernel chooses.

@@ -168,7 +168,7 @@ func TestDial(t *testing.T) {
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read after the end of ctx: %v", err)
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("the end of ctx was seen after %s", took)
 	}
 	release()

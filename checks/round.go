@@ -38,7 +38,7 @@ func (r *Runner) begin(ctx context.Context, now time.Time, fresh *task) {
 			o.set(i, t.last)
 		case t.running: // begun earlier, and it counts where it ends
 			o.await[i] = true
-		case fresh != nil || r.fast || !o.tick.Before(t.due):
+		case r.fast || fresh != nil && t.Interval <= r.interval || !o.tick.Before(t.due):
 			r.launch(ctx, t, now, false)
 			t.due = o.tick.Add(t.Interval) // by the tick, so that late timers do not add up
 			o.await[i] = true

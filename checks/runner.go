@@ -64,11 +64,12 @@ type Runner struct {
 	hints chan struct{} // some task's hinted is set
 	open  int           // checks and watches that have not sent their message
 
-	seq   uint64
-	round *round        // in flight, or nil
-	next  time.Time     // start of the next round, while none is in flight
-	slack time.Duration // how late it may be without moving the cadence
-	fast  bool          // the next round comes early, so every probe runs in it
+	pauses pauses
+	seq    uint64
+	round  *round        // in flight, or nil
+	next   time.Time     // start of the next round, while none is in flight
+	slack  time.Duration // how late it may be without moving the cadence
+	fast   bool          // the next round comes early, so every probe runs in it
 }
 
 // NewRunner prepares the rounds of the named service: interval is their normal spacing, above 0.
@@ -105,39 +106,28 @@ func (r *Runner) Run(ctx context.Context) error {
 	r.next, r.slack = time.Now().Add(offset(r.name, r.interval)), r.interval/10
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	due := time.Now()
+	r.pauses.due = time.Now()
 	for ctx.Err() == nil {
 		if r.Beat != nil {
 			r.Beat()
 		}
-		now := time.Now()
-		r.allow(now.Sub(due))
-		r.advance(ctx, now)
-		due = r.wakeup(time.Now())
-		timer.Reset(time.Until(due))
+		r.pauses.look()
+		r.advance(ctx, time.Now())
+		r.pauses.look()
+		r.pauses.due = r.wakeup(time.Now())
+		timer.Reset(time.Until(r.pauses.due))
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
 		case m := <-r.msgs:
+			r.pauses.look()
 			r.receive(ctx, m)
 		case <-r.hints:
+			r.pauses.look()
 			r.heed()
 		}
 	}
 	return r.wait()
-}
-
-// allow gives the checks in flight the time by which this loop woke late: where this process does not get to
-// run, its checks do not either, and that is no fault of what they ask.
-func (r *Runner) allow(late time.Duration) {
-	if late < grace/2 {
-		return
-	}
-	for _, t := range r.tasks {
-		if t.running && !t.hung {
-			t.spare += late
-		}
-	}
 }
 
 // offset spreads the first rounds over half an interval, of which at most a second counts.
@@ -162,9 +152,12 @@ func (r *Runner) wakeup(now time.Time) time.Time {
 	for _, t := range r.tasks {
 		switch {
 		case t.running && !t.hung:
-			sooner(t.overdue())
+			sooner(t.overdue(r.pauses.total))
+			sooner(now.Add(stride(t.Timeout)))
 		case !t.running && t.again:
 			sooner(t.reread.Add(spacing))
+		case r.round != nil:
+			sooner(r.rerun(t))
 		}
 		if t.watch.due() {
 			sooner(t.watch.again)
@@ -173,16 +166,24 @@ func (r *Runner) wakeup(now time.Time) time.Time {
 	return at
 }
 
+// rerun gives the time at which a probe that has ended runs again although the round still waits for others: a slow
+// probe beside it must not hide that what it asked has died since.
+func (r *Runner) rerun(t *task) time.Time { return t.start.Add(max(t.Interval, r.interval)) }
+
 // advance does all that is due.
 func (r *Runner) advance(ctx context.Context, now time.Time) {
+	r.conclude(ctx)
 	for _, t := range r.tasks {
 		switch {
-		case t.running && !t.hung && !now.Before(t.overdue()):
+		case t.running && !t.hung && !now.Before(t.overdue(r.pauses.total)):
 			t.hung = true
 			r.take(ctx, t, t.stuck(now), t.event)
 		case !t.running && t.again && !now.Before(t.reread.Add(spacing)):
 			t.reread = now
 			r.launch(ctx, t, now, true)
+		case r.round != nil && !t.running && !now.Before(r.rerun(t)):
+			r.launch(ctx, t, now, false)
+			t.due = now.Add(t.Interval)
 		}
 		if t.watch.due() && !now.Before(t.watch.again) {
 			r.listen(ctx, t, now)
@@ -207,7 +208,17 @@ func (r *Runner) receive(ctx context.Context, m message) {
 		return
 	}
 	t.running = false
-	r.take(ctx, t, Result{Start: t.start, Took: m.took, Err: m.err}, t.event)
+	res := Result{Start: t.start, Took: m.took, Err: m.err}
+	switch paused := r.pauses.total - t.paused; {
+	case !broken(paused, t.Timeout, t.anew):
+	case !t.anew:
+		r.launch(ctx, t, time.Now(), t.event)
+		t.anew = true
+		return
+	case m.err != nil:
+		res = nothingKnown(res, paused, t.Timeout)
+	}
+	r.take(ctx, t, res, t.event)
 }
 
 // take counts a fresh result: in the round in flight; or, if a hint led to it and it differs from

@@ -213,6 +213,31 @@ func TestSlowCheckCountsWhereItEnds(t *testing.T) {
 	})
 }
 
+// A slow check does not hide that what another one asked has died since: that runs again beside it, at its own pace.
+func TestSlowCheckHidesNoDeath(t *testing.T) {
+	settled := func(rs []Result) bool {
+		return slices.ContainsFunc(rs, func(r Result) bool { return r.Status() == Failed })
+	}
+	synctest.Test(t, func(t *testing.T) {
+		quick := &fake{check: func(_ context.Context, n int64) error {
+			if n > 3 {
+				return errBad
+			}
+			return nil
+		}}
+		rare := new(fake)
+		slow := &fake{check: takes(15*time.Second, nil)}
+		b := run(t, time.Second, settled, Probe{Checker: quick}, Probe{Checker: rare, Interval: 2 * time.Second},
+			Probe{Checker: slow, Timeout: 20 * time.Second})
+		b.until(4500 * ms)
+		b.want(t, seen{0, 3000 * ms, "failed* ok* pending"}, seen{3000 * ms, 0, "failed* ok pending"}, seen{4000 * ms, 0, "failed* ok* pending"})
+		if quick.runs.Load() != 6 || rare.runs.Load() != 3 || slow.runs.Load() != 1 {
+			t.Errorf("runs: %d, %d, %d", quick.runs.Load(), rare.runs.Load(), slow.runs.Load())
+		}
+		b.stop(t)
+	})
+}
+
 func TestSettledEndsRoundEarlyAndLateEndIsNoted(t *testing.T) {
 	settled := func(rs []Result) bool {
 		return slices.ContainsFunc(rs, func(r Result) bool { return r.Status() == Failed })

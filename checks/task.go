@@ -20,7 +20,8 @@ type task struct {
 	event   bool          // the run in flight was asked for by a hint
 	hung    bool          // the run in flight is past its time, and was counted as failed
 	start   time.Time     // of the run in flight, or of the last one
-	spare   time.Duration // by how much it may be longer, as this process did not get to run
+	paused  time.Duration // all pauses before that
+	anew    bool          // the run in flight takes the place of one that a pause has broken
 	due     time.Time     // no steady round runs it before
 	again   bool          // a hint waits to be followed
 	reread  time.Time     // when a hint was last followed
@@ -50,7 +51,10 @@ type message struct {
 	err   error
 }
 
-func (t *task) overdue() time.Time { return t.start.Add(t.Timeout + grace + t.spare) }
+// overdue gives the time at which the run in flight counts as hung. Pauses since it began do not count against it.
+func (t *task) overdue(paused time.Duration) time.Time {
+	return t.start.Add(t.Timeout + grace + paused - t.paused)
+}
 
 // stuck is the result of a run that did not come back.
 func (t *task) stuck(now time.Time) Result {
@@ -61,7 +65,7 @@ func (t *task) stuck(now time.Time) Result {
 
 // launch starts a run of a task that is not running.
 func (r *Runner) launch(ctx context.Context, t *task, now time.Time, event bool) {
-	t.running, t.event, t.start, t.spare = true, event, now, 0
+	t.running, t.event, t.start, t.paused, t.anew = true, event, now, r.pauses.total, false
 	t.again = false // this run follows any hint that came before it
 	t.hinted.Store(false)
 	r.open++

@@ -43,12 +43,12 @@ esac
 // newAgent is one that does not run yet.
 func newAgent(t *testing.T) *agent {
 	t.Helper()
-	net := lab.Open(t)
-	node, err := net.Node("node")
+	s := newSite(t, vouch(t)) // which is removed after the network, with which the agent ends
+	node, err := lab.Open(t).Node("node")
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &agent{newSite(t, vouch(t)), node}
+	a := &agent{s, node}
 	write(t, a.systemctl, fmt.Sprintf(systemctl, a.path("pid"), node.Namespace(), a.binary, a.config()))
 	return a
 }

@@ -263,9 +263,11 @@ func startVouch(t *testing.T, node *lab.Node, frr *lab.FRR, name string) string 
 		text += fmt.Sprintf("[service.resolver.check.%s]\ntype = \"exec\"\non_fail = %q\ncommand = [\"test\", \"-e\", %q]\n", flag, onFail, file)
 	}
 	config := write(t, filepath.Join(dir, "vouch.toml"), text)
-	if _, err := node.Start("vouch", vouch(t), "run", "--config", config); err != nil {
+	p, err := node.Start("vouch", vouch(t), "run", "--config", config)
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = p.Kill() }) // it would write into dir while that is removed
 	return dir
 }
 

@@ -27,8 +27,20 @@ func Join(errs ...error) error {
 	if all == nil {
 		return nil
 	}
-	return Errorf(all, "%s", strings.Join(texts, "; "))
+	return &joined{strings.Join(texts, "; "), all}
 }
+
+// A joined error has the parts of all, and a text of its own.
+type joined struct {
+	text string
+	all  error
+}
+
+// Error is on one line.
+func (j *joined) Error() string { return j.text }
+
+// Unwrap gives the parts.
+func (j *joined) Unwrap() error { return j.all }
 
 // A PrefixError is what went wrong with one prefix alone, so that it can be told from what went wrong with
 // others in the same call; see About.
@@ -43,12 +55,31 @@ func (e *PrefixError) Error() string { return e.Err.Error() }
 // Unwrap gives Err.
 func (e *PrefixError) Unwrap() error { return e.Err }
 
-// About gives the part of a joined error that is a PrefixError of p, and all of it where there is none.
+// About gives the part of a joined error that is a PrefixError of p. Where there is none it gives all of it, or nil
+// when all parts are of other prefixes alone.
 func About(err error, p netip.Prefix) error {
-	if part := about(err, p); part != nil {
+	switch part := about(err, p); {
+	case part != nil:
 		return part
+	case ofOthers(err):
+		return nil
 	}
 	return err
+}
+
+// ofOthers says whether an error is made of PrefixErrors.
+func ofOthers(err error) bool {
+	switch e := err.(type) {
+	case *PrefixError:
+		return true
+	case *classed: // has a word to say of its own
+		return false
+	case interface{ Unwrap() error }:
+		return ofOthers(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(part error) bool { return !ofOthers(part) })
+	}
+	return false
 }
 
 func about(err error, p netip.Prefix) error {

@@ -44,6 +44,13 @@ func TestAbout(t *testing.T) {
 	if got := About(all, c); got != all {
 		t.Errorf("about none of them: %v", got)
 	}
+	others := fmt.Errorf("agent: %w", Join(&PrefixError{a, io.EOF}, nil, Join(&PrefixError{b, Errorf(ErrBusy, "locked")})))
+	if got := About(others, c); got != nil {
+		t.Errorf("about others: %v", got)
+	}
+	if got := About(Join(others, Errorf(ErrUnavailable, "away")), c); !errors.Is(got, ErrUnavailable) {
+		t.Errorf("about others and all: %v", got)
+	}
 	if got := About(nil, a); got != nil {
 		t.Errorf("about nothing: %v", got)
 	}

@@ -78,6 +78,8 @@ type Observation struct {
 	Broken   bool   // what it stands on is not there, or what keeps it so when the daemon is started anew: as wanted in no way
 	Peers    []Peer // the neighbours it is meant for, by name, where the protocol knows them
 	Detail   string // for people: why the stage is no further, or unknown
+	Epoch    uint64 // another one than before: what the daemon refused may be taken now, such as after a commit of others; 0: nobody can tell
+	Hindered string // for people: what in the daemon's configuration keeps whatever is asked for from taking effect; empty: not known of any
 }
 
 // A Peer is one neighbour of the daemon, and how far a prefix has come towards it: Advertised when it was

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -152,6 +153,7 @@ func answers(a netip.Addr) (bool, error) {
 
 // Link joins two spaces by a pair of virtual interfaces, each with this name and MTU, and with these addresses,
 // such as "192.0.2.1/24". IPv6 ones are left out where an MTU is below 1280, which turns IPv6 off.
+// An end that is given a link-local address has no other, which the kernel might speak from.
 func Link(a, b *Space, nameA, nameB string, mtuA, mtuB int, addrsA, addrsB []string) {
 	a.tb.Helper()
 	a.IP("link add " + nameA + " type veth peer name " + nameB + " netns " + b.Name())
@@ -161,7 +163,11 @@ func Link(a, b *Space, nameA, nameB string, mtuA, mtuB int, addrsA, addrsB []str
 		mtu   int
 		addrs []string
 	}{{a, nameA, mtuA, addrsA}, {b, nameB, mtuB, addrsB}} {
-		lines := []string{"link set " + end.name + " mtu " + strconv.Itoa(end.mtu) + " up"}
+		lines := []string{"link set " + end.name + " mtu " + strconv.Itoa(end.mtu)}
+		if slices.ContainsFunc(end.addrs, func(addr string) bool { return strings.HasPrefix(addr, "fe80:") }) {
+			lines = append(lines, "link set "+end.name+" addrgenmode none")
+		}
+		lines = append(lines, "link set "+end.name+" up")
 		for _, addr := range end.addrs {
 			switch six := strings.Contains(addr, ":"); {
 			case !six:

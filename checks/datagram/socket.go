@@ -98,7 +98,7 @@ const WayToPing = "give it CAP_NET_RAW, or its group a place in the sysctl net.i
 func open(ctx context.Context, fd int, o Options, s *Socket) (*Socket, error) {
 	if err := s.setUp(fd, o); err != nil {
 		unix.Close(fd)
-		return nil, o.Origin.Failure(ctx, "", err)
+		return nil, o.Origin.Unsent(ctx, s.target, "", err)
 	}
 	s.file = os.NewFile(uintptr(fd), s.target.String())
 	conn, err := s.file.SyscallConn()
@@ -132,10 +132,10 @@ func (s *Socket) setUp(fd int, o Options) error {
 		}
 	}
 	if err := unix.Bind(fd, checks.Sockaddr(netip.AddrPortFrom(source, 0))); err != nil {
-		return err
+		return os.NewSyscallError("bind", err)
 	}
 	if err := unix.Connect(fd, checks.Sockaddr(netip.AddrPortFrom(to, s.target.Port()))); err != nil {
-		return err
+		return os.NewSyscallError("connect", err)
 	}
 	return s.nameIt(fd)
 }

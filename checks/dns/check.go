@@ -47,17 +47,14 @@ func (c *checker) String() string {
 func (c *checker) Check(ctx context.Context) error {
 	allowed := checks.Allowed(ctx, time.Now())
 	query := c.query()
-	reply, err := c.fetch(ctx, query, allowed)
-	if err != nil {
-		return err
+	reply, sent, err := c.fetch(ctx, query, allowed)
+	if err == nil {
+		err = c.want.judge(ctx, query, reply)
 	}
-	if err := c.want.judge(ctx, query, reply); err != nil {
-		return err
+	if err == nil && (c.reference != nil || c.maxAge > 0) {
+		err = c.judgeSerial(ctx, query, reply, allowed)
 	}
-	if c.reference == nil && c.maxAge == 0 {
-		return nil
-	}
-	return c.judgeSerial(ctx, query, reply, allowed)
+	return checks.Told(err, sent)
 }
 
 // query makes the question.
@@ -85,27 +82,27 @@ func randomLabel() string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
 }
 
-// fetch asks, and asks again over tcp if the answer did not fit. The error is a *checks.Failure.
-func (p *peer) fetch(ctx context.Context, query *dns.Msg, allowed string) (*dns.Msg, error) {
-	reply, err := p.ask(ctx, p.proto, query, allowed)
-	if err != nil {
-		return nil, err
+// fetch asks, and asks again over tcp if the answer did not fit. It tells also from where the answer was asked for. The
+// error is a *checks.Failure.
+func (p *peer) fetch(ctx context.Context, query *dns.Msg, allowed string) (reply *dns.Msg, sent string, err error) {
+	if reply, sent, err = p.ask(ctx, p.proto, query, allowed); err != nil {
+		return nil, "", err
 	}
 	if reply.Truncated && p.proto == "udp" {
 		checks.Tracef(ctx, checks.Note, "the answer is truncated: asking again over tcp")
 		again := query.Copy()
 		again.Id = dns.Id()
-		if reply, err = p.ask(ctx, "tcp", again, allowed); err != nil {
-			return nil, fallback(err)
+		if reply, sent, err = p.ask(ctx, "tcp", again, allowed); err != nil {
+			return nil, "", fallback(err)
 		}
 		if reply.Truncated {
-			return nil, fallback(truncated("tcp"))
+			return nil, "", checks.Told(fallback(truncated("tcp")), sent)
 		}
 	}
 	if reply.Truncated {
-		return nil, truncated(p.proto)
+		return nil, "", checks.Told(truncated(p.proto), sent)
 	}
-	return reply, nil
+	return reply, sent, nil
 }
 
 func truncated(proto string) error {
@@ -124,7 +121,7 @@ func fallback(err error) error {
 func prefixed(words string, err error) *checks.Failure {
 	f := &checks.Failure{Reason: checks.Result{Start: time.Now(), Err: err}.Reason(), Err: err}
 	if inner := (*checks.Failure)(nil); errors.As(err, &inner) {
-		f.Detail, f.Err = inner.Detail, inner.Err
+		*f = *inner
 	}
 	f.Detail = strings.TrimSuffix(words+": "+f.Detail, ": ")
 	return f

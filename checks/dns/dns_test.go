@@ -103,22 +103,22 @@ func TestAnswers(t *testing.T) {
 		"bare formerr":         {udp: bareErr},
 		"case of the name":     {udp: upper},
 		"trailing bytes":       {udp: checktest.Bytes(func(b []byte) []byte { return append(b, 0, 0) })},
-		"only another id":      {wrongID, nil, checks.ReasonTimeout, []string{"timeout after 200ms (sent from 127.0.0.1, 1 reply dropped: 1 with another id)"}},
+		"only another id":      {wrongID, nil, checks.ReasonTimeout, []string{"timeout after 2s (sent from 127.0.0.1, 1 reply dropped: 1 with another id)"}},
 		"only ids":             {checktest.Each(wrongID, wrongID), nil, checks.ReasonTimeout, []string{"2 replies dropped: 2 with another id)"}},
 		"only other question":  {wrongQ, nil, checks.ReasonTimeout, []string{"1 reply dropped: 1 to another question)"}},
 		"only garbage":         {checktest.Each(garbage, half, noQR, notify), nil, checks.ReasonTimeout, []string{"4 replies dropped: 4 malformed)"}},
 		"noerror, no question": {bareOK, nil, checks.ReasonTimeout, []string{"to another question"}},
 		"only elsewhere":       {checktest.Elsewhere(), nil, checks.ReasonTimeout, []string{"(sent from 127.0.0.1, 0 of 1 replies)"}},
-		"silent":               {checktest.Silent(), nil, checks.ReasonTimeout, []string{"timeout after 200ms (sent from 127.0.0.1, 0 of 1 replies)"}},
+		"silent":               {checktest.Silent(), nil, checks.ReasonTimeout, []string{"timeout after 2s (sent from 127.0.0.1, 0 of 1 replies)"}},
 		"port closed":          {nil, ok, checks.ReasonRefused, []string{"sent from 127.0.0.1"}},
 		"truncated":            {udp: checktest.Truncated(), tcp: ok},
 		"truncated, cut":       {udp: checktest.Bytes(func(b []byte) []byte { b[2] |= 2; return b[:len(b)-20] }), tcp: ok},
 		"larger than read":     {udp: tooMuch, tcp: tooMuch},
 		"tcp refused":          {checktest.Truncated(), nil, checks.ReasonRefused, []string{"refused: over tcp, as the answer did not fit into udp: connect: connection refused"}},
 		"tcp truncated":        {checktest.Truncated(), checktest.Truncated(), checks.ReasonProtocol, []string{"over tcp, as the answer did not fit into udp: the answer over tcp is truncated"}},
-		"tcp silent":           {checktest.Truncated(), checktest.Silent(), checks.ReasonTimeout, []string{"timeout: over tcp, as the answer did not fit into udp: no answer within 200ms (sent from 127.0.0.1, 0 of 1 replies)"}},
+		"tcp silent":           {checktest.Truncated(), checktest.Silent(), checks.ReasonTimeout, []string{"timeout: over tcp, as the answer did not fit into udp: no answer within 2s (sent from 127.0.0.1, 0 of 1 replies)"}},
 		"tcp closes":           {checktest.Truncated(), checktest.Close(), checks.ReasonProtocol, []string{"over tcp, as the answer did not fit into udp: the connection was closed"}},
-		"tcp other id":         {checktest.Truncated(), wrongID, checks.ReasonTimeout, []string{"timeout: over tcp, as the answer did not fit into udp: no answer within 200ms", "1 with another id"}},
+		"tcp other id":         {checktest.Truncated(), wrongID, checks.ReasonTimeout, []string{"timeout: over tcp, as the answer did not fit into udp: no answer within 2s", "1 with another id"}},
 		"tcp servfail":         {udp: checktest.Truncated(), tcp: checktest.Answer(dns.RcodeServerFailure)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,11 +126,11 @@ func TestAnswers(t *testing.T) {
 			at := checktest.DNS(t, "127.0.0.1", c.udp, c.tcp)
 			d := 5 * time.Second
 			if c.reason == checks.ReasonTimeout {
-				d = 200 * time.Millisecond
+				d = 2 * time.Second // the text rounds it, and a busy machine loses some
 			}
 			start := time.Now()
 			want(t, probeFor(t, Spec{Server: at.String()}, d), c.reason, c.words...)
-			if took := time.Since(start); took > d+2*time.Second {
+			if took := time.Since(start); took > d+time.Minute {
 				t.Errorf("took %s", took)
 			}
 		})
@@ -157,7 +157,7 @@ func TestOverTCP(t *testing.T) {
 			at := checktest.DNS(t, "127.0.0.1", nil, c.tcp) // no udp: nothing falls back to it
 			d := 5 * time.Second
 			if c.reason == checks.ReasonTimeout {
-				d = 200 * time.Millisecond
+				d = 2 * time.Second
 			}
 			err := probeFor(t, Spec{Server: at.String(), Proto: "tcp"}, d)
 			want(t, err, c.reason, c.words...)
@@ -283,7 +283,7 @@ func TestBrokenOff(t *testing.T) {
 	select {
 	case err := <-ended:
 		want(t, err, checks.ReasonUnknown)
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("goes on after its context ended")
 	}
 }

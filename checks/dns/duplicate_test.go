@@ -70,12 +70,22 @@ func TestLargerThanAsked(t *testing.T) {
 // Whoever looks on for why nothing comes is told what cannot be seen here.
 func TestNotHeard(t *testing.T) {
 	const note = " is not heard here: tcpdump shows it\n"
-	got, err := traced(t, Spec{Server: checktest.DNS(t, "127.0.0.1", checktest.Elsewhere(), nil).String()}, 200*time.Millisecond)
+	got, err := traced(t, Spec{Server: checktest.DNS(t, "127.0.0.1", checktest.Elsewhere(), nil).String()}, time.Second)
 	if want(t, err, checks.ReasonTimeout, "(sent from 127.0.0.1, 0 of 1 replies)"); !strings.Contains(got, note) {
 		t.Errorf("got %s", got)
 	}
-	got, err = traced(t, Spec{Server: checktest.DNS(t, "127.0.0.1", nil, checktest.Silent()).String(), Proto: "tcp"}, 200*time.Millisecond)
+	got, err = traced(t, Spec{Server: checktest.DNS(t, "127.0.0.1", nil, checktest.Silent()).String(), Proto: "tcp"}, time.Second)
 	if want(t, err, checks.ReasonTimeout); strings.Contains(got, note) {
 		t.Errorf("got %s", got)
+	}
+}
+
+// Whoever looks on sees the id that went over HTTPS, which is 0.
+func TestOverHTTPSTraced(t *testing.T) {
+	ca := checktest.NewCA(t)
+	at := checktest.DNSOverHTTPS(t, "127.0.0.1", ca.Issue(t, host).Config(), checktest.Message(checktest.Answer(dns.RcodeSuccess)))
+	got, err := traced(t, over("https", at, ca), 10*time.Second)
+	if n := strings.Count(got, "id: 0\n"); err != nil || n != 2 || strings.Count(got, "id: ") != n {
+		t.Errorf("%v\n%s", err, got)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -35,17 +34,27 @@ type peer struct {
 	url    string        // with https
 }
 
-// ask sends the question over proto and waits for its reply. The error is a *checks.Failure.
-func (p *peer) ask(ctx context.Context, proto string, query *dns.Msg, allowed string) (*dns.Msg, error) {
+// ask sends the question over proto and waits for its reply, and tells from where it was sent. The error is a
+// *checks.Failure.
+func (p *peer) ask(ctx context.Context, proto string, query *dns.Msg, allowed string) (reply *dns.Msg, sent string, err error) {
 	start, network := time.Now(), proto
 	if proto != "udp" {
 		network = "tcp"
 	}
-	conn, release, err := p.origin.Dial(ctx, network, p.server)
-	if err != nil {
-		return nil, within(allowed, err)
+	connected := false
+	err = p.origin.Ask(ctx, network, p.server, func(conn net.Conn) (err error) {
+		connected, sent = true, p.origin.Sent(checks.From(conn))
+		reply, err = p.talk(ctx, conn, proto, start, query, allowed)
+		return err
+	})
+	if !connected {
+		err = within(allowed, err)
 	}
-	defer release()
+	return reply, sent, err
+}
+
+// talk makes the connection secure if need be, and asks over it.
+func (p *peer) talk(ctx context.Context, conn net.Conn, proto string, start time.Time, query *dns.Msg, allowed string) (*dns.Msg, error) {
 	if proto == "tls" || proto == "https" {
 		secured, err := p.trust.Handshake(ctx, conn, start)
 		if err != nil {
@@ -58,17 +67,17 @@ func (p *peer) ask(ctx context.Context, proto string, query *dns.Msg, allowed st
 		}
 	}
 	checks.Tracef(ctx, checks.Note, "%s to %s from %s", proto, p.server, checks.From(conn))
-	traceMessage(ctx, checks.Sent, query)
 	if proto == "https" {
 		return p.post(ctx, conn, query, allowed)
 	}
+	traceMessage(ctx, checks.Sent, query)
 	return p.converse(ctx, conn, proto, query, allowed)
 }
 
 // within says of a connection that did not come about how long the check may take, also where it is the second try.
 func within(allowed string, err error) error {
 	if f := (*checks.Failure)(nil); errors.As(err, &f) && f.Reason == checks.ReasonTimeout {
-		return &checks.Failure{Reason: f.Reason, Detail: "no connection within " + allowed}
+		return &checks.Failure{Reason: f.Reason, Detail: "no connection within " + allowed, Sent: f.Sent}
 	}
 	return err
 }
@@ -99,14 +108,13 @@ func (p *peer) converse(ctx context.Context, conn net.Conn, proto string, query 
 	if closed(err) {
 		return nil, &checks.Failure{Reason: checks.ReasonProtocol, Detail: "the connection was closed before an answer" + d.after("; ")}
 	}
-	from := checks.From(conn)
-	late := fmt.Sprintf("timeout after %s (sent from %s, %s)", allowed, from, d)
+	late := "timeout after " + allowed
 	f := checks.NetFailure(ctx, late, err)
 	if proto == "tls" {
 		f = trust.Failure(ctx, late, err)
 	}
-	if f.Detail == "" && f.Reason != checks.ReasonUnknown {
-		f.Detail = "sent from " + from
+	if f.Reason == checks.ReasonTimeout {
+		f.Aside = d.String()
 	}
 	if proto == "udp" && f.Reason == checks.ReasonTimeout {
 		checks.Tracef(ctx, checks.Note, "what comes from another address or port than %s is not heard here: tcpdump shows it", p.server)

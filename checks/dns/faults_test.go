@@ -25,7 +25,7 @@ func TestReturnPathIsBroken(t *testing.T) {
 		return err
 	}
 	want(t, ask(at.String(), "10.0.0.1", 5*time.Second), "")
-	want(t, ask(at.String(), "198.51.100.1", 300*time.Millisecond), checks.ReasonTimeout, "timeout after 300ms (sent from 198.51.100.1, 0 of 1 replies)")
+	want(t, ask(at.String(), "198.51.100.1", 2*time.Second), checks.ReasonTimeout, "timeout after 2s (sent from 198.51.100.1, 0 of 1 replies)")
 	want(t, ask("203.0.113.1:53", "", 5*time.Second), checks.ReasonUnreachable)
 	far.IP("route add 198.51.100.1/32 via 10.0.0.1")
 	want(t, ask(at.String(), "198.51.100.1", 5*time.Second), "")
@@ -71,7 +71,7 @@ func TestAnswerFromAnotherAddress(t *testing.T) {
 	second := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.53"), uint16(port)).String()
 	origin := checks.Origin{Source: "127.0.0.9"}
 	want(t, probe(t, Spec{Server: main, Origin: origin}), "")
-	want(t, probeFor(t, Spec{Server: second, Origin: origin}, 300*time.Millisecond), checks.ReasonTimeout, "(sent from 127.0.0.9, 0 of 1 replies)")
+	want(t, probeFor(t, Spec{Server: second, Origin: origin}, 2*time.Second), checks.ReasonTimeout, "(sent from 127.0.0.9, 0 of 1 replies)")
 	want(t, probe(t, Spec{Server: second, Origin: origin, Proto: "tcp"}), "")
 }
 
@@ -106,8 +106,8 @@ func TestLateReply(t *testing.T) {
 		}
 	}, nil)
 	s := Spec{Server: at.String()}
-	want(t, probeFor(t, s, 200*time.Millisecond), checks.ReasonTimeout)
-	want(t, probeFor(t, s, 200*time.Millisecond), checks.ReasonTimeout, "0 of 1 replies")
+	want(t, probeFor(t, s, time.Second), checks.ReasonTimeout)
+	want(t, probeFor(t, s, time.Second), checks.ReasonTimeout, "0 of 1 replies")
 }
 
 // The text of a failure is the same from round to round, since each change of it is told.
@@ -117,7 +117,7 @@ func TestTextIsStable(t *testing.T) {
 	cut := checktest.DNS(t, "127.0.0.1", checktest.Truncated(), checktest.Silent()).String()
 	for _, s := range []Spec{{Server: closed}, {Server: closed, Proto: "tcp"}, {Server: silent}, {Server: silent, Proto: "tcp"}, {Server: cut},
 		{Server: silent, RandomLabel: true, Name: "example.net"}} {
-		first, second := probeFor(t, s, 200*time.Millisecond), probeFor(t, s, 200*time.Millisecond)
+		first, second := probeFor(t, s, time.Second), probeFor(t, s, time.Second)
 		if first == nil || second == nil || first.Error() != second.Error() {
 			t.Errorf("%s: once %v, once %v", s.Proto, first, second)
 		}

@@ -59,14 +59,18 @@ func (p *peer) post(ctx context.Context, conn net.Conn, query *dns.Msg, allowed 
 		return nil, &checks.Failure{Reason: checks.ReasonError, Detail: "the request cannot be made", Err: err}
 	}
 	req.Header = http.Header{"Content-Type": {mediaType}, "Accept": {mediaType}, "User-Agent": {"vouch"}}
+	traceMessage(ctx, checks.Sent, &ask)
 	checks.Tracef(ctx, checks.Sent, "POST %s HTTP/2\nContent-Type: %s\nAccept: %s\n%d bytes", p.url, mediaType, mediaType, len(wire))
 	broken := func(what string, err error) error {
-		late := fmt.Sprintf("timeout after %s (sent from %s, %s)", allowed, checks.From(conn), what)
+		late := "timeout after " + allowed
 		f := trust.Failure(ctx, late, err)
 		if end, ok := ctx.Deadline(); f.Reason == checks.ReasonError && ok && !time.Now().Before(end) {
-			return &checks.Failure{Reason: checks.ReasonTimeout, Detail: late} // which net/http does not always tell
+			f = &checks.Failure{Reason: checks.ReasonTimeout, Detail: late} // which net/http does not always tell
 		}
-		if f.Reason == checks.ReasonError {
+		switch f.Reason {
+		case checks.ReasonTimeout:
+			f.Aside = what
+		case checks.ReasonError:
 			f = &checks.Failure{Reason: checks.ReasonProtocol, Detail: "HTTP/2 broke off, " + what, Err: errors.New(payload.Clip(err.Error()))}
 		}
 		return f

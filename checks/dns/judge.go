@@ -140,8 +140,8 @@ func (w *expectation) judgeRecords(ctx context.Context, query, reply *dns.Msg) e
 		return err
 	}
 	for _, rr := range rrs {
-		if w.maxTTL > 0 && time.Duration(rr.Header().Ttl)*time.Second > w.maxTTL {
-			return mismatch("the TTL of a record of type %s is above max_ttl, %s", kind, w.maxTTL)
+		if ttl := time.Duration(rr.Header().Ttl) * time.Second; w.maxTTL > 0 && ttl > w.maxTTL {
+			return mismatch("the TTL of a record of type %s is above max_ttl, %s: about %s", kind, w.maxTTL, coarse(ttl))
 		}
 	}
 	return nil
@@ -158,6 +158,17 @@ func (w *expectation) judgeMatch(ctx context.Context, kind string, rrs []dns.RR)
 		}
 	}
 	return mismatch("no record of type %s matches %s; there is %s", kind, short(w.match.String()), summary(rrs))
+}
+
+// coarse rounds a TTL, as that from a cache is another each second.
+func coarse(ttl time.Duration) time.Duration {
+	unit := time.Second
+	for _, u := range []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour} {
+		if 4*u <= ttl {
+			unit = u
+		}
+	}
+	return ttl.Round(unit)
 }
 
 func mismatch(format string, args ...any) *checks.Failure {

@@ -31,7 +31,7 @@ func (c *checker) judgeSerial(ctx context.Context, query, reply *dns.Msg, allowe
 	}
 	again := query.Copy()
 	again.Id = dns.Id()
-	theirs, err := c.reference.fetch(ctx, again, allowed)
+	theirs, _, err := c.reference.fetch(ctx, again, allowed)
 	what := "the serial of " + c.reference.server.String() + " is not known"
 	if err != nil {
 		f := prefixed(what, err)

@@ -66,7 +66,7 @@ type Spec struct {
 	// (RFC 1982); it is asked over udp, with proto tcp over that. As long as it does not answer nothing is
 	// found out.
 	SerialFrom string `toml:"serial_from"`
-	SerialLag  uint32 `toml:"serial_lag"` // by how much the serial may be behind; default 0; one that is ahead is ok
+	SerialLag  uint32 `toml:"serial_lag" empty:"ok"` // by how much the serial may be behind; default 0; one that is ahead is ok
 
 	// SerialMaxAge is how old the serial may be, if it is a date as in 2026010101 (from 00:00 UTC on), or
 	// the seconds since 1970. Another one fails.

@@ -43,12 +43,12 @@ func (c *checker) String() string {
 	return s
 }
 
-// place tells of a URL where it is asked for, if it does not say so itself.
+// place tells of a URL, as long as people care to read, and where it is asked for, if it does not say so itself.
 func (c *checker) place(u address) string {
 	if at := c.target(u); at != u.address() {
-		return u.String() + " at " + at.String()
+		return payload.Clip(u.String()) + " at " + at.String()
 	}
-	return u.String()
+	return payload.Clip(u.String())
 }
 
 // Check asks once, and again for each redirect that is to be followed.
@@ -61,10 +61,10 @@ func (c *checker) Check(ctx context.Context) error {
 		}
 		next, f := c.follow(v, a, followed)
 		if f != nil {
-			return c.tell(v, f)
+			return c.tell(v, a.line.told(f))
 		}
 		if next == nil {
-			return c.tell(v, c.want.judge(ctx, a))
+			return c.tell(v, a.line.told(c.want.judge(ctx, a)))
 		}
 		checks.Tracef(ctx, checks.Note, "redirected to %s", c.place(next.url))
 		v = *next
@@ -77,18 +77,19 @@ func (c *checker) tell(v visit, err error) error {
 	if v.first || !errors.As(err, &f) {
 		return err
 	}
-	detail := "redirected to " + c.place(v.url)
+	told := *f
+	told.Detail = "redirected to " + c.place(v.url)
 	if f.Detail != "" {
-		detail += ": " + f.Detail
+		told.Detail += ": " + f.Detail
 	}
-	return &checks.Failure{Reason: f.Reason, Detail: detail, Err: f.Err}
+	return &told
 }
 
 // A line is a connection to the server, good for one request.
 type line struct {
 	nethttp.RoundTripper
 	over  string      // what is spoken over it: "http/1.1", "h2" or "h3"
-	from  string      // our address
+	sent  string      // from where, for people
 	tls   *trust.Conn // nil without TLS, and with QUIC
 	conn  net.Conn    // what is read from; nil with QUIC
 	close func()
@@ -97,7 +98,18 @@ type line struct {
 }
 
 // String gives such as "over h2, sent from 192.0.2.1".
-func (l *line) String() string { return "over " + l.over + ", sent from " + l.from }
+func (l *line) String() string { return "over " + l.over + ", " + l.sent }
+
+// told gives a failure that tells of the line.
+func (l *line) told(err error) error {
+	f := (*checks.Failure)(nil)
+	if !errors.As(err, &f) || f.Reason == checks.ReasonUnknown {
+		return err
+	}
+	told := *f
+	told.Aside = "over " + l.over
+	return checks.Told(&told, l.sent)
+}
 
 // open connects; the error is a *checks.Failure.
 func (c *checker) open(ctx context.Context, v visit) (*line, error) {
@@ -120,7 +132,7 @@ type answer struct {
 	*nethttp.Response
 	body   []byte          // what was kept of it
 	broken *checks.Failure // why it was not read to its end or to the most that is read
-	how    string          // the line that it came over
+	line   *line           // that it came over
 }
 
 // status gives the code and what the server calls it, for people.
@@ -140,11 +152,11 @@ func (c *checker) fetch(ctx context.Context, v visit) (*answer, error) {
 	traceRequest(ctx, req, c.body, l)
 	resp, err := l.RoundTrip(req)
 	if err != nil {
-		return nil, l.failure(ctx, "no answer within "+v.allowed(ctx), err)
+		return nil, l.told(l.failure(ctx, "no answer within "+v.allowed(ctx), err))
 	}
 	defer resp.Body.Close()
 	l.answered = true
-	a := &answer{Response: resp, how: l.String()}
+	a := &answer{Response: resp, line: l}
 	if a.StatusCode == nethttp.StatusSwitchingProtocols {
 		return a, nil // what follows is no body
 	}

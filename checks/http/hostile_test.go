@@ -84,12 +84,12 @@ func TestHostile(t *testing.T) {
 		reason checks.Reason
 		words  string
 	}{
-		"never accepts":      {nil, "", checks.ReasonTimeout, "(over http/1.1, sent from 127.0.0.1)"},
+		"never accepts":      {nil, "", checks.ReasonTimeout, "(sent from 127.0.0.1, over http/1.1)"},
 		"says nothing":       {drain, "", checks.ReasonTimeout, "no answer within "},
 		"closes at once":     {func(net.Conn) {}, "", checks.ReasonRefused, "the connection was closed before an answer"},
 		"resets":             {checktest.Reset, "", checks.ReasonRefused, ""},
 		"another protocol":   {say("220 mail.example.net ESMTP\r\n"), "", checks.ReasonProtocol, "malformed HTTP"},
-		"half a header":      {sayAndClose(head + "X-Half"), "", checks.ReasonProtocol, `127.0.0.1): malformed MIME header: missing colon: "X-Half"`},
+		"half a header":      {sayAndClose(head + "X-Half"), "", checks.ReasonProtocol, `no understandable answer: malformed MIME header: missing colon: "X-Half" (sent from 127.0.0.1, over http/1.1)`},
 		"stalls in header":   {say(head + "X-Half"), "", checks.ReasonTimeout, "no answer within"},
 		"endless header":     {endless(head+"X-Long: ", "x"), "", checks.ReasonProtocol, "headers exceeded"},
 		"endless headers":    {endless(head, "X-Long: y\r\n"), "", checks.ReasonProtocol, "headers exceeded"},

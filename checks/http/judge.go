@@ -32,7 +32,7 @@ func (w *wanted) kept() int {
 func (w *wanted) judge(ctx context.Context, a *answer) error {
 	if !w.status.accepts(a.StatusCode) {
 		return &checks.Failure{Reason: checks.ReasonStatus,
-			Detail: fmt.Sprintf("status %s, want %s (%s)%s", a.status(), w.status, a.how, begins(a.body))}
+			Detail: fmt.Sprintf("status %s, want %s%s", a.status(), w.status, begins(a.body))}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.headers)) {
 		if err := expectHeader(ctx, a, name, w.headers[name]); err != nil {
@@ -53,7 +53,7 @@ func (w *wanted) judge(ctx context.Context, a *answer) error {
 		where = fmt.Sprintf("the first %d bytes of the body", w.most)
 	}
 	return &checks.Failure{Reason: checks.ReasonMismatch,
-		Detail: fmt.Sprintf("no match for %q in %s (%s)%s", w.body.String(), where, a.how, begins(a.body))}
+		Detail: fmt.Sprintf("no match for %q in %s%s", w.body.String(), where, begins(a.body))}
 }
 
 // expectHeader wants one of a header's values to match.
@@ -68,7 +68,7 @@ func expectHeader(ctx context.Context, a *answer, name string, re *payload.Patte
 	if len(values) > 0 {
 		got = "it is " + excerpt(strings.Join(values, ", "))
 	}
-	return &checks.Failure{Reason: checks.ReasonMismatch, Detail: fmt.Sprintf("no match for %q in header %s (%s): %s", re.String(), name, a.how, got)}
+	return &checks.Failure{Reason: checks.ReasonMismatch, Detail: fmt.Sprintf("no match for %q in header %s: %s", re.String(), name, got)}
 }
 
 // begins tells people how a body begins.

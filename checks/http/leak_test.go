@@ -93,7 +93,7 @@ func TestNoLeak(t *testing.T) {
 			spec.MaxBody = 1000
 			within := long
 			if reason == checks.ReasonTimeout {
-				within = 300 * time.Millisecond
+				within = time.Second
 			}
 			rounds(t, spec, 20, within, reason) // what a server keeps at all
 			uncollected(t, spec, 100, within, reason)

@@ -94,7 +94,7 @@ func TestNginx(t *testing.T) {
 		s := spec(name, "/")
 		s.ExpectBody, s.ExpectHeaders = "^www over "+proto, map[string]string{"X-Node": "^node1$"}
 		want(t, probe(t, s, long), "")
-		want(t, probe(t, spec(name, "/503"), long), checks.ReasonStatus, "status 503 Service ", ", want 2xx (over ", `; the body begins "<html>`)
+		want(t, probe(t, spec(name, "/503"), long), checks.ReasonStatus, "status 503 Service ", ", want 2xx; the body begins ", `; the body begins "<html>`)
 		want(t, probe(t, spec("third.example", "/"), long), checks.ReasonTLS, "the certificate is for "+name+", not for third.example")
 		// nginx answers one who has no certificate as if it were an HTTP fault.
 		want(t, probe(t, spec(other, "/"), long), checks.ReasonStatus, "status 400 Bad Request")

@@ -24,20 +24,16 @@ const forever = time.Hour
 // openQUIC connects for HTTP/3, from a socket of its own.
 func (c *checker) openQUIC(ctx context.Context, v visit) (*line, error) {
 	client := c.clients[v.url.host]
-	conf, err := client.Begin(ctx, "QUIC")
+	socket, err := c.socket(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	dialer, to, err := c.origin.Dialer("udp", c.target(v.url))
+	conf, err := client.Begin(ctx, "QUIC", socket)
 	if err != nil {
+		socket.Close()
 		return nil, err
 	}
-	dialer.Control = c.undivided
-	socket, err := dialer.DialContext(ctx, "udp", to)
-	if err != nil {
-		return nil, c.origin.Failure(ctx, "no socket within "+v.allowed(ctx), err)
-	}
-	l := &line{over: "h3", from: checks.From(socket)}
+	l := &line{over: "h3", sent: c.origin.Sent(checks.From(socket))}
 	heard := &packets{Conn: socket}
 	pipe := &quic.Transport{Conn: heard}
 	conn, err := pipe.Dial(ctx, socket.RemoteAddr(), conf, &quic.Config{
@@ -65,10 +61,25 @@ func (c *checker) openQUIC(ctx context.Context, v visit) (*line, error) {
 	}
 	if err != nil {
 		l.close()
-		return nil, err
+		return nil, checks.Told(err, l.sent)
 	}
 	l.RoundTripper = (&http3.Transport{DisableCompression: true, MaxResponseHeaderBytes: mostHeader}).NewClientConn(conn)
 	return l, nil
+}
+
+// socket is connected to the server. The error is a *checks.Failure.
+func (c *checker) socket(ctx context.Context, v visit) (net.Conn, error) {
+	target, late := c.target(v.url), "no socket within "+v.allowed(ctx)
+	dialer, to, err := c.origin.Dialer("udp", target)
+	if err != nil {
+		return nil, c.origin.Unsent(ctx, target, late, err)
+	}
+	dialer.Control = c.undivided
+	socket, err := dialer.DialContext(ctx, "udp", to)
+	if err != nil {
+		return nil, c.origin.Unsent(ctx, target, late, err)
+	}
+	return socket, nil
 }
 
 // undivided has no packet of a socket sent in fragments, which QUIC forbids (RFC 9000, section 14).
@@ -130,15 +141,15 @@ func (l *line) handshake(ctx context.Context, v visit, heard *packets, err error
 	if over(ctx) != nil {
 		why := "udp is blocked, or nobody answers"
 		if heard.came.Load() > 0 {
-			why = "it stopped midway"
+			why = "what came was no whole handshake"
 		}
-		return checks.NetFailure(ctx, fmt.Sprintf("no QUIC handshake within %s: %s (sent from %s)", v.allowed(ctx), why, l.from), over(ctx))
+		return checks.NetFailure(ctx, fmt.Sprintf("no QUIC handshake within %s: %s", v.allowed(ctx), why), over(ctx))
 	}
-	return l.quicFailure(ctx, err)
+	return quicFailure(ctx, err)
 }
 
 // quicFailure tells of a QUIC connection that was ended by something else than the check's own clock.
-func (l *line) quicFailure(ctx context.Context, err error) *checks.Failure {
+func quicFailure(ctx context.Context, err error) *checks.Failure {
 	var (
 		transport *quic.TransportError
 		version   *quic.VersionNegotiationError
@@ -152,13 +163,13 @@ func (l *line) quicFailure(ctx context.Context, err error) *checks.Failure {
 		}
 		return trust.Failure(ctx, "", err)
 	case errors.As(err, &transport) && transport.Remote && transport.ErrorCode == quic.ConnectionRefused, errors.As(err, &reset):
-		return &checks.Failure{Reason: checks.ReasonRefused, Detail: fmt.Sprintf("the server refused the connection (%s)", l)}
+		return &checks.Failure{Reason: checks.ReasonRefused, Detail: "the server refused the connection"}
 	case errors.As(err, &version):
-		return l.protocol("the server speaks no version of QUIC that is known here", nil)
+		return protocol("the server speaks no version of QUIC that is known here", nil)
 	case errors.As(err, &errno):
 		f := checks.NetFailure(ctx, "", errno)
-		f.Detail = fmt.Sprintf("no answer (%s)", l)
+		f.Detail = "no answer"
 		return f
 	}
-	return l.protocol("no understandable answer", err)
+	return protocol("no understandable answer", err)
 }

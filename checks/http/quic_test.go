@@ -44,7 +44,7 @@ func TestTraceOfHandshake(t *testing.T) {
 	babbles := checktest.UDP(t, "127.0.0.1", func(d checktest.Datagram) { d.Reply(append([]byte{0x40}, d.Bytes[1:64]...)) })
 	asks := good.Config()
 	asks.ClientAuth, asks.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool()
-	const offer = "> QUIC handshake with " + name + ", offering h3\n"
+	const offer = "> QUIC handshake with " + name + ", offering h3, to 127.0.0.1:"
 	for what, c := range map[string]struct {
 		at     netip.AddrPort
 		wait   time.Duration
@@ -56,7 +56,7 @@ func TestTraceOfHandshake(t *testing.T) {
 		"wrong ALPN":  {refuses, long, checks.ReasonTLS, "the server speaks none of the protocols that were offered", []string{" came back\n"}},
 		"closed port": {checktest.Closed(t, "127.0.0.1"), long, checks.ReasonRefused, "no answer", []string{"< nothing came back\n"}},
 		"black hole":  {hole, short, checks.ReasonTimeout, "udp is blocked, or nobody answers", []string{"< nothing came back\n"}},
-		"babble":      {babbles, short, checks.ReasonTimeout, "it stopped midway", []string{" came back\n"}},
+		"babble":      {babbles, short, checks.ReasonTimeout, "what came was no whole handshake", []string{" came back\n"}},
 		"asks":        {listen(t, "3", asks, hello), long, checks.ReasonTLS, "demands a client certificate", []string{"* the server asks for a certificate; none is configured\n"}},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -17,7 +17,7 @@ func (c *checker) follow(v visit, a *answer, followed int) (*visit, *checks.Fail
 		return nil, nil
 	}
 	stray := func(why string) *checks.Failure {
-		return &checks.Failure{Reason: checks.ReasonMismatch, Detail: fmt.Sprintf("status %s leads to %s (%s): %s", a.status(), excerpt(to), a.how, why)}
+		return &checks.Failure{Reason: checks.ReasonMismatch, Detail: fmt.Sprintf("status %s leads to %s: %s", a.status(), excerpt(to), why)}
 	}
 	next, err := v.url.join(to)
 	if err != nil {

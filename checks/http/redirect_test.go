@@ -152,3 +152,21 @@ func TestFresh(t *testing.T) {
 		<-done
 	}
 }
+
+// However long the URL is that a redirect leads to, the reason is told where people see it.
+func TestRedirectedFar(t *testing.T) {
+	ca := checktest.NewCA(t)
+	far := "/" + strings.Repeat("far", 3000)
+	at := checktest.HTTP(t, "127.0.0.1", ca.Issue(t, name).Config(), nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		if r.URL.Path != far {
+			nethttp.Redirect(w, r, far, nethttp.StatusFound)
+			return
+		}
+		w.WriteHeader(nethttp.StatusServiceUnavailable)
+	}))
+	err := probe(t, Spec{URL: "https://" + name + "/", Connect: at.String(), Redirects: 1, Spec: trust.Spec{CA: ca.File}}, long)
+	want(t, err, checks.ReasonStatus, "redirected to https://"+name+"/farfar", "… at "+at.String()+": status 503 ")
+	if n := len(err.Error()); n > 1000 {
+		t.Errorf("%d bytes of detail", n)
+	}
+}

@@ -25,12 +25,12 @@ const (
 // A Spec is the table of a check of type "http". Each round makes a new connection and closes it. The
 // only address that is ever connected to is that of the URL or of connect, after redirects too.
 type Spec struct {
-	URL     string            `toml:"url"`     // what to fetch, such as "https://www.example.net/health"
-	Connect string            `toml:"connect"` // address and port to connect to; default: the URL's, if it has an address; SNI and Host stay the URL's
-	Version string            `toml:"version"` // "1.1", "2", "3" and no other, or "auto" (default): 2 or 1.1 as the server chooses, 1.1 without TLS
-	Method  string            `toml:"method"`  // default "GET"
-	Headers map[string]string `toml:"headers"` // sent along; Host too may be set
-	Body    string            `toml:"body"`    // sent with a method that takes one
+	URL     string            `toml:"url"`                // what to fetch, such as "https://www.example.net/health"
+	Connect string            `toml:"connect"`            // address and port to connect to; default: the URL's, if it has an address; SNI and Host stay the URL's
+	Version string            `toml:"version"`            // "1.1", "2", "3" and no other, or "auto" (default): 2 or 1.1 as the server chooses, 1.1 without TLS
+	Method  string            `toml:"method"`             // default "GET"
+	Headers map[string]string `toml:"headers" empty:"ok"` // sent along; Host too may be set
+	Body    string            `toml:"body"`               // sent with a method that takes one
 
 	ExpectStatus  Statuses          `toml:"expect_status"`  // such as [200, "3xx", "400-404"]; default ["2xx"]
 	ExpectBody    string            `toml:"expect_body"`    // regular expression (RE2) to be found in what is read of the body, within the timeout
@@ -40,8 +40,8 @@ type Spec struct {
 	// end, within the timeout; of a longer one the rest is not looked at, and is no fault.
 	MaxBody int `toml:"max_body"`
 
-	Redirects     int      `toml:"redirects"`      // how many to follow; default 0
-	RedirectHosts []string `toml:"redirect_hosts"` // names beside the URL's own that they may lead to; they are asked at the same address
+	Redirects     int      `toml:"redirects" empty:"ok"`      // how many to follow; default 0
+	RedirectHosts []string `toml:"redirect_hosts" empty:"ok"` // names beside the URL's own that they may lead to; they are asked at the same address
 
 	trust.Spec
 	checks.Origin

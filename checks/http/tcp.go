@@ -38,11 +38,11 @@ func (c *checker) openTCP(ctx context.Context, v visit) (*line, error) {
 		return nil, err
 	}
 	conn = kept{conn}
-	l := &line{over: "http/1.1", from: checks.From(conn), conn: conn, close: release}
+	l := &line{over: "http/1.1", sent: c.origin.Sent(checks.From(conn)), conn: conn, close: release}
 	if v.url.scheme == "https" {
 		if err := l.secure(ctx, c, conn, v); err != nil {
 			release()
-			return nil, err
+			return nil, checks.Told(err, l.sent)
 		}
 		conn, l.conn = l.tls.Conn, l.tls.Conn
 	} else if c.version == "2" {
@@ -50,7 +50,7 @@ func (c *checker) openTCP(ctx context.Context, v visit) (*line, error) {
 	}
 	plain, err := speak(ctx, conn, v.url.scheme, l.over)
 	if err != nil {
-		err = l.failure(ctx, "no answer within "+v.allowed(ctx), err)
+		err = l.told(l.failure(ctx, "no answer within "+v.allowed(ctx), err))
 		release()
 		return nil, err
 	}
@@ -142,26 +142,29 @@ func (g *gate) unlock() { g.once.Do(func() { close(g.open) }) }
 func (l *line) failure(ctx context.Context, late string, err error) *checks.Failure {
 	switch {
 	case over(ctx) != nil: // whatever else came of breaking off
-		return checks.NetFailure(ctx, fmt.Sprintf("%s (%s)", late, l), over(ctx))
+		return checks.NetFailure(ctx, late, over(ctx))
 	case l.over == "h3":
-		return l.quicFailure(ctx, err)
+		return quicFailure(ctx, err)
 	}
-	late = fmt.Sprintf("%s (%s)", late, l)
 	if f := trust.Failure(ctx, late, l.verdict()); f.Reason == checks.ReasonTLS {
 		return f
 	}
 	switch f := trust.Failure(ctx, late, err); {
 	case l.closed(err) && !l.answered:
-		return &checks.Failure{Reason: checks.ReasonRefused, Detail: fmt.Sprintf("the connection was closed before an answer (%s)", l)}
+		return &checks.Failure{Reason: checks.ReasonRefused, Detail: "the connection was closed before an answer"}
 	case l.closed(err):
-		return l.protocol("the connection was closed before the end", nil)
+		return protocol("the connection was closed before the end", nil)
 	case f.Reason != checks.ReasonError:
 		if f.Detail == "" {
-			f.Detail = fmt.Sprintf("no whole answer (%s)", l)
+			f.Detail = "no whole answer"
 		}
 		return f
 	}
-	return l.protocol("no understandable answer", bare(err))
+	what := "no understandable answer"
+	if l.over == "h2" && strings.Contains(err.Error(), "PROTOCOL_ERROR") { // which is all that net/http tells of either
+		what += fmt.Sprintf(": it breaks the rules of HTTP/2, or its headers are longer than %d KiB", mostHeader>>10)
+	}
+	return protocol(what, bare(err))
 }
 
 // closed says whether the server closed the connection. A reset and an end are the same to it: which of them
@@ -217,9 +220,9 @@ func (l *line) verdict() error {
 }
 
 // protocol is the failure of an answer that breaks the rules. The error may have words of the server's in it.
-func (l *line) protocol(what string, err error) *checks.Failure {
+func protocol(what string, err error) *checks.Failure {
 	if err != nil {
 		err = errors.New(payload.Clip(err.Error()))
 	}
-	return &checks.Failure{Reason: checks.ReasonProtocol, Detail: fmt.Sprintf("%s (%s)", what, l), Err: err}
+	return &checks.Failure{Reason: checks.ReasonProtocol, Detail: what, Err: err}
 }

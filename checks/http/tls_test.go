@@ -134,7 +134,7 @@ func TestVersions(t *testing.T) {
 	// There is HTTP over TCP on the same port, which is not to be used.
 	both := checktest.HTTP(t, "127.0.0.1", pair.Config(), hello)
 	want(t, probe(t, spec("2", both), long), "")
-	want(t, probe(t, spec("3", both), long), checks.ReasonRefused, "no answer (over h3, sent from 127.0.0.1): ")
+	want(t, probe(t, spec("3", both), long), checks.ReasonRefused, "no answer: connection refused (sent from 127.0.0.1")
 }
 
 func TestNobody(t *testing.T) {

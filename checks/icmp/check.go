@@ -49,11 +49,12 @@ func (c *checker) Check(ctx context.Context) error {
 		return withoutRights(c.address, err)
 	}
 	defer socket.Close()
+	sent := c.origin.Sent(socket.From().String())
 	r := &round{checker: c, socket: socket, end: end, gap: min(mostGap, end.Sub(start)/2/time.Duration(c.count)), patience: end.Sub(start) / patience,
 		payload: make([]byte, c.size), buf: make([]byte, c.size+maxHeaders), tally: newTally(c.count, c.maxLoss)}
 	_, _ = rand.Read(r.payload[:token]) // never fails
 	if err := r.run(ctx); err != nil {
-		return checks.NetFailure(ctx, "a request could not be sent", err)
+		return checks.Told(checks.NetFailure(ctx, "a request could not be sent", err), sent)
 	}
 	if r.tally.enough() {
 		return nil
@@ -61,7 +62,7 @@ func (c *checker) Check(ctx context.Context) error {
 	if ctx.Err() == context.Canceled {
 		return checks.NetFailure(ctx, "", ctx.Err())
 	}
-	return r.tally.failure(socket.From(), checks.Allowed(ctx, start))
+	return r.tally.failure(sent, checks.Allowed(ctx, start))
 }
 
 // withoutRights has it be unknown what a process that may not ping would find: that says nothing of the target,

@@ -149,5 +149,5 @@ func TestImpostor(t *testing.T) {
 	defer respond(t, p.Far, "10.0.2.9", reply(func(*icmp.Echo) {}))()
 	sockets(p.Near)["ping"]()
 	want(t, "impostor", probe(t, p.Near, Spec{Address: checktest.Far4}, short), checks.ReasonTimeout,
-		"no reply within D (sent from 10.0.1.2, 0 of 1 replies); 10.0.2.9 answered in its place")
+		"no reply within D; 10.0.2.9 answered in its place (sent from 10.0.1.2, 0 of 1 replies)")
 }

@@ -66,7 +66,7 @@ func want(t *testing.T, what string, err error, reason checks.Reason, words stri
 }
 
 const (
-	short = 200 * time.Millisecond
+	short = 500 * time.Millisecond
 	// medium has a quarter of it waited for after an objection.
 	medium = 2 * time.Second
 	long   = 10 * time.Second
@@ -87,7 +87,7 @@ func TestCheck(t *testing.T) {
 		use()
 		for _, far := range []string{checktest.Far4, checktest.Far6, checktest.Near4, "127.0.0.1", "::1"} {
 			want(t, kind+" "+far, probe(t, p.Near, Spec{Address: far}, long), "", "")
-			want(t, kind+" three to "+far, probe(t, p.Near, Spec{Address: far, Count: 3, Size: 3000}, time.Second), "", "")
+			want(t, kind+" three to "+far, probe(t, p.Near, Spec{Address: far, Count: 3, Size: 3000}, long), "", "")
 		}
 	}
 }

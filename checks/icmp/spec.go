@@ -25,10 +25,10 @@ const (
 // it serves anything: hosts and routers answer ping when all else on them has failed, and may answer few
 // while they are busy.
 type Spec struct {
-	Address string `toml:"address"`  // address of the host, without a port; a link-local one with its zone: "fe80::1%eth0"
-	Count   int    `toml:"count"`    // requests in a round, spread over its first half; default 1
-	MaxLoss int    `toml:"max_loss"` // how many of them may stay without a reply; default 0
-	Size    int    `toml:"size"`     // payload in bytes; default 56. Larger packets than a link takes are fragmented
+	Address string `toml:"address"`             // address of the host, without a port; a link-local one with its zone: "fe80::1%eth0"
+	Count   int    `toml:"count"`               // requests in a round, spread over its first half; default 1
+	MaxLoss int    `toml:"max_loss" empty:"ok"` // how many of them may stay without a reply; default 0
+	Size    int    `toml:"size"`                // payload in bytes; default 56. Larger packets than a link takes are fragmented
 	checks.Origin
 }
 

@@ -59,22 +59,22 @@ func (t *tally) doomed() bool { return t.objected > t.maxLoss }
 // enough says whether the target is reached.
 func (t *tally) enough() bool { return t.replies >= len(t.fates)-t.maxLoss }
 
-// failure tells why the target is not reached; allowed is how long it was waited at most.
-func (t *tally) failure(from netip.Addr, allowed string) *checks.Failure {
+// failure tells why the target is not reached; sent from where it was asked, and allowed how long it was waited at most.
+func (t *tally) failure(sent, allowed string) *checks.Failure {
 	if t.unsent > 0 && t.replies+t.unsent >= len(t.fates)-t.maxLoss { // they might have made it pass
 		return &checks.Failure{Reason: checks.ReasonUnknown,
-			Detail: fmt.Sprintf("requests were dropped by a queue of this node, or at the other end of its link (sent from %s)", from)}
+			Detail: "requests were dropped by a queue of this node, or at the other end of its link", Sent: sent}
 	}
-	counted := fmt.Sprintf(" (sent from %s, %d of %d replies)", from, t.replies, len(t.fates))
+	counted := fmt.Sprintf("%d of %d replies", t.replies, len(t.fates))
 	objected := t.objection != nil && t.objected > 0 // and not answered after all
 	if objected && t.replies == 0 {                  // routers limit how often they object (RFC 1812, section 4.3.2.8)
-		return &checks.Failure{Reason: checks.ReasonUnreachable, Detail: t.objection.Error() + counted}
+		return &checks.Failure{Reason: checks.ReasonUnreachable, Detail: t.objection.Error(), Sent: sent, Aside: counted}
 	}
 	what := "no reply within "
 	if t.replies > 0 {
 		what = fmt.Sprintf("more than %d lost within ", t.maxLoss)
 	}
-	f := &checks.Failure{Reason: checks.ReasonTimeout, Detail: what + allowed + counted}
+	f := &checks.Failure{Reason: checks.ReasonTimeout, Detail: what + allowed, Sent: sent, Aside: counted}
 	if objected {
 		f.Reason = checks.ReasonUnreachable
 		f.Detail += "; " + t.objection.Error()

@@ -292,7 +292,7 @@ func TestRunner(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := dialer{Watcher{l.Addr().(*net.TCPAddr).AddrPort()}, make(chan struct{}, 1)}
-	r := checks.NewRunner("s", []checks.Probe{{Checker: c, Timeout: time.Second}}, time.Hour, nil,
+	r := checks.NewRunner("s", []checks.Probe{{Checker: c, Timeout: 10 * time.Second}}, time.Hour, nil,
 		func(_ context.Context, round checks.Round) time.Duration {
 			states <- round.Results[0].Status()
 			return time.Hour

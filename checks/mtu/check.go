@@ -99,7 +99,7 @@ func (c *checker) probe(ctx context.Context, f *finding) (*probe, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.from = s.From()
+		f.from, f.sent = s.From(), c.origin.Sent(s.From().String())
 		return &probe{f, s, newNegotiator(f.bytes-header-udpHeader, f.small < f.bytes)}, nil
 	}
 	f.small = smallBytes
@@ -107,7 +107,7 @@ func (c *checker) probe(ctx context.Context, f *finding) (*probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.from = s.From()
+	f.from, f.sent = s.From(), c.origin.Sent(s.From().String())
 	return &probe{f, s, newEcho(s, f.bytes-header-datagram.EchoHeader, smallBytes-header-datagram.EchoHeader)}, nil
 }
 

@@ -16,6 +16,7 @@ import (
 type finding struct {
 	to    netip.AddrPort
 	from  netip.Addr // invalid: there is no socket
+	sent  string     // the same for people
 	bytes int        // of the large packet
 	small int        // of the small one; as large: there is none
 	quic  bool
@@ -88,8 +89,8 @@ func (f *finding) result(allowed string) *checks.Failure {
 	default:
 		reason, text = checks.ReasonTimeout, f.silent(allowed)
 	}
-	if f.from.IsValid() {
-		text += fmt.Sprintf(" (sent from %s)", f.from)
+	if f.sent != "" {
+		text += " (" + f.sent + ")"
 	}
 	return &checks.Failure{Reason: reason, Detail: text}
 }
@@ -117,7 +118,7 @@ func (f *finding) silent(allowed string) string {
 	if f.small == f.bytes {
 		return fmt.Sprintf("no answer to a packet of %d bytes within %s", f.bytes, allowed)
 	}
-	return fmt.Sprintf("no answer within %s, neither to a packet of %d bytes nor to one of %d: nothing is known of the path", allowed, f.bytes, f.small)
+	return fmt.Sprintf("no answer within %s, neither to a packet of %d bytes nor to one of %d: whatever the size, it is not reached", allowed, f.bytes, f.small)
 }
 
 // sum makes one result of all findings.

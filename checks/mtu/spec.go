@@ -21,8 +21,8 @@ const (
 )
 
 // A Spec is the table of a check of type "mtu". It sends packets of that size that must not be fragmented, and
-// smaller ones beside them: a destination that answers only these is behind a path that is too narrow. It
-// proves the way there; what comes back may have been fragmented.
+// smaller ones beside them: a destination that answers only these is behind a path that is too narrow, one that
+// answers neither is not reached, which fails as well. It proves the way there; what comes back may have been fragmented.
 type Spec struct {
 	Destinations []string `toml:"destinations"` // addresses, up to 16; with probe "quic" with a port or on port 443. Better ones of several networks
 	Bytes        int      `toml:"bytes"`        // size of the IP packet with its headers; default 1280

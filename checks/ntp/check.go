@@ -29,11 +29,10 @@ func (c *checker) String() string { return c.server.String() }
 // Check asks once, from a fresh socket.
 func (c *checker) Check(ctx context.Context) error {
 	start := time.Now()
-	conn, release, err := c.origin.Dial(ctx, "udp", c.server)
-	if err != nil {
-		return err
-	}
-	defer release()
+	return c.origin.Ask(ctx, "udp", c.server, func(conn net.Conn) error { return c.query(ctx, conn, start) })
+}
+
+func (c *checker) query(ctx context.Context, conn net.Conn, start time.Time) error {
 	ex := &exchange{Conn: conn, ctx: ctx}
 	response, err := ntp.QueryWithOptions(c.server.String(), ntp.QueryOptions{Version: 4, Timeout: noTimeout,
 		Dialer: func(string, string) (net.Conn, error) { return ex, nil }})
@@ -58,7 +57,7 @@ func (c *checker) failure(ctx context.Context, start time.Time, ex *exchange, er
 			return &checks.Failure{Reason: checks.ReasonProtocol, Detail: "the answer makes no sense", Err: err}
 		}
 	}
-	late := fmt.Sprintf("no answer within %s (sent from %s)", checks.Allowed(ctx, start), checks.From(ex.Conn))
+	late := "no answer within " + checks.Allowed(ctx, start)
 	if ex.other != "" {
 		late += "; what came was no answer: " + ex.other
 	}

@@ -19,9 +19,9 @@ import (
 const (
 	envService = "ANYCAST_SERVICE"
 	envCheck   = "ANYCAST_CHECK"
-	// maxOutput is kept of what the program writes, from the end, where its last line is.
+	// maxOutput is kept of what the program writes, from its start, where a plugin says how things are.
 	maxOutput = 4 << 10
-	// maxLine bounds what is shown of that line, in characters.
+	// maxLine bounds what is shown of its first line, in characters.
 	maxLine = 200
 )
 
@@ -41,7 +41,7 @@ func (c *checker) Check(ctx context.Context) error {
 	start := time.Now()
 	c.traceStart(ctx)
 	out, err := command.Run(ctx, command.Spec{
-		Path: c.argv[0], Args: c.argv[1:], Env: c.env, MaxOutput: maxOutput, Tail: true, ByStatus: true,
+		Path: c.argv[0], Args: c.argv[1:], Env: c.env, MaxOutput: maxOutput, ByStatus: true,
 	})
 	f := c.judge(ctx, start, out, err)
 	traceEnd(ctx, out, err)
@@ -53,7 +53,7 @@ func (c *checker) Check(ctx context.Context) error {
 
 // judge says what the program's end means; nil: ok.
 func (c *checker) judge(ctx context.Context, start time.Time, out command.Output, err error) *checks.Failure {
-	line := lastLine(out)
+	line := firstLine(out)
 	switch {
 	case checks.Starved(err):
 		return &checks.Failure{Reason: checks.ReasonUnknown, Err: err}
@@ -85,14 +85,14 @@ func with(what, line string) string {
 	return what + ": " + line
 }
 
-// lastLine gives the last line of the output that says something: of stdout, where plugins speak, or
-// else of stderr.
-func lastLine(out command.Output) string {
+// firstLine gives the first line of the output that says something: of stdout, where plugins speak, or else of stderr.
+// Behind a bar a plugin writes figures for programs.
+func firstLine(out command.Output) string {
 	for _, b := range [][]byte{out.Stdout, out.Stderr} {
-		lines := strings.FieldsFunc(string(b), func(r rune) bool { return r == '\n' || r == '\r' })
-		for _, l := range slices.Backward(lines) {
-			if l = clean(l); l != "" {
-				return l
+		for _, l := range strings.FieldsFunc(string(b), func(r rune) bool { return r == '\n' || r == '\r' }) {
+			text, _, _ := strings.Cut(l, "|")
+			if text = clean(text); text != "" {
+				return text
 			}
 		}
 	}

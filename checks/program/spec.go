@@ -14,10 +14,10 @@ import (
 
 // A Spec is the table of a check of type "exec".
 type Spec struct {
-	Command Command           `toml:"command"` // ["program", "argument", …]; with shell: a string
-	Shell   bool              `toml:"shell"`   // run the string by /bin/sh -c
-	Env     map[string]string `toml:"env"`     // added to PATH, LANG, LC_ALL, ANYCAST_SERVICE and ANYCAST_CHECK
-	Unknown []int             `toml:"unknown"` // exit statuses that are neither ok nor failed, such as [3]
+	Command Command           `toml:"command"`            // ["program", "argument", …]; with shell: a string
+	Shell   bool              `toml:"shell"`              // run the string by /bin/sh -c
+	Env     map[string]string `toml:"env" empty:"ok"`     // added to PATH, LANG, LC_ALL, ANYCAST_SERVICE and ANYCAST_CHECK
+	Unknown []int             `toml:"unknown" empty:"ok"` // exit statuses that are neither ok nor failed, such as [3]
 
 	Service string `toml:"-"` // set by SetName
 	Check   string `toml:"-"` // set by SetName

@@ -34,7 +34,7 @@ func traceEnd(ctx context.Context, out command.Output, err error) {
 	traceOutput(ctx, "stdout", out.Stdout)
 	traceOutput(ctx, "stderr", out.Stderr)
 	if out.Truncated {
-		checks.Tracef(ctx, checks.Note, "more was written; this is the end of it")
+		checks.Tracef(ctx, checks.Note, "more was written; this is the start of it")
 	}
 	if out.Unfinished {
 		checks.Tracef(ctx, checks.Note, "it left something running that holds its output: there may be more of that")

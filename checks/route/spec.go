@@ -60,15 +60,24 @@ func (s *Spec) Validate() []checks.Problem {
 			WayOut: s.Hint("table"),
 		})
 	}
-	for _, name := range s.Interfaces {
-		if name == "" || (checks.Origin{Device: name}).Problems(netip.Addr{}) != nil {
-			ps = append(ps, checks.Problem{
-				Key: "interfaces", What: "must be the names of interfaces, of at most 15 bytes without slash and space", Got: name,
-				WayOut: `write such as ["eth0"], or leave it out for any`,
-			})
-		}
-	}
+	ps = append(ps, s.interfaceProblems()...)
 	return append(ps, s.originProblems(addresses)...)
+}
+
+func (s *Spec) interfaceProblems() (ps []checks.Problem) {
+	for _, name := range s.Interfaces {
+		p := checks.Problem{Key: "interfaces", Got: name, WayOut: `write such as ["eth0"], or leave it out for any`}
+		switch {
+		case name == "" || (checks.Origin{Device: name}).Problems(netip.Addr{}) != nil:
+			p.What = "must be the names of interfaces, of at most 15 bytes without slash and space"
+		case name == "lo":
+			p.What = "leads back to this host, so that no route over it is usable"
+		default:
+			continue
+		}
+		ps = append(ps, p)
+	}
+	return ps
 }
 
 // originProblems has the source fit each address.

@@ -31,7 +31,7 @@ func TestValidate(t *testing.T) {
 		spec Spec
 		want []checks.Problem
 	}{
-		{"good", Spec{Destinations: []string{"192.0.2.1", "2001:db8::/32", "0.0.0.0/0", "::/0"}, Table: 7, Interfaces: []string{"eth0", "lo"}}, nil},
+		{"good", Spec{Destinations: []string{"192.0.2.1", "2001:db8::/32", "0.0.0.0/0", "::/0"}, Table: 7, Interfaces: []string{"eth0", "dummy0"}}, nil},
 		{"good origin", Spec{Origin: checks.Origin{Source: "10.0.0.1", Mark: 7, Device: "vrf-x"}, Destinations: []string{"192.0.2.1"}}, nil},
 		{"origin beside a prefix too", Spec{Origin: checks.Origin{Mark: 7}, Destinations: []string{"192.0.2.1", "10.0.0.0/8"}}, nil},
 		{"values", Spec{Family: "ipx", Table: 1 << 32}, []checks.Problem{
@@ -71,7 +71,8 @@ func TestValidate(t *testing.T) {
 			{Key: "source", What: "must be of the same family as the address that is probed, 2001:db8::1", Got: "10.0.0.1",
 				WayOut: `write one of this node's own addresses, such as "192.0.2.1"`},
 		}},
-		{"interfaces", Spec{Interfaces: []string{"eth0", "", "a name that is too long"}}, []checks.Problem{
+		{"interfaces", Spec{Interfaces: []string{"eth0", "lo", "", "a name that is too long"}}, []checks.Problem{
+			{Key: "interfaces", What: "leads back to this host, so that no route over it is usable", Got: "lo", WayOut: `write such as ["eth0"], or leave it out for any`},
 			{Key: "interfaces", What: "must be the names of interfaces, of at most 15 bytes without slash and space", Got: "", WayOut: `write such as ["eth0"], or leave it out for any`},
 			{Key: "interfaces", What: "must be the names of interfaces, of at most 15 bytes without slash and space", Got: "a name that is too long", WayOut: `write such as ["eth0"], or leave it out for any`},
 		}},

@@ -34,14 +34,14 @@ func (c *checker) String() string { return "tcp " + c.address.String() }
 // Check makes one connection and closes it.
 func (c *checker) Check(ctx context.Context) error {
 	start := time.Now()
-	conn, release, err := c.origin.Dial(ctx, "tcp", c.address)
-	if err != nil {
-		return err
-	}
-	defer release()
+	return c.origin.Ask(ctx, "tcp", c.address, func(conn net.Conn) error { return c.visit(ctx, conn, start) })
+}
+
+// visit makes the connection secure if need be, and talks.
+func (c *checker) visit(ctx context.Context, conn net.Conn, start time.Time) error {
 	connected := time.Now()
 	checks.Tracef(ctx, checks.Note, "connected from %s", checks.From(conn))
-	w := wire{Conn: conn, late: "timeout after " + checks.Allowed(ctx, start) + " (sent from " + checks.From(conn) + ")", settle: settle}
+	w := wire{Conn: conn, late: "timeout after " + checks.Allowed(ctx, start), settle: settle}
 	if c.client != nil {
 		secure, err := c.client.Handshake(ctx, conn, start)
 		if err != nil {
@@ -89,7 +89,7 @@ type wire struct {
 // failure classifies an error of the connection, and says what was going on.
 func (w wire) failure(ctx context.Context, err error, doing string) *checks.Failure {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return &checks.Failure{Reason: checks.ReasonMismatch, Detail: "closed too early (sent from " + checks.From(w) + "): " + doing}
+		return &checks.Failure{Reason: checks.ReasonMismatch, Detail: "closed too early: " + doing}
 	}
 	f := trust.Failure(ctx, w.late, err)
 	switch {

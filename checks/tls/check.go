@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -32,11 +33,10 @@ func (c *checker) String() string { return c.name }
 // Check makes one connection and one whole handshake, and closes it.
 func (c *checker) Check(ctx context.Context) error {
 	start := time.Now()
-	raw, release, err := c.origin.Dial(ctx, "tcp", c.address)
-	if err != nil {
-		return err
-	}
-	defer release()
+	return c.origin.Ask(ctx, "tcp", c.address, func(raw net.Conn) error { return c.shake(ctx, raw, start) })
+}
+
+func (c *checker) shake(ctx context.Context, raw net.Conn, start time.Time) error {
 	connected := time.Now()
 	conn, err := c.client.Handshake(ctx, raw, start)
 	if err != nil {

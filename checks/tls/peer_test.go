@@ -110,8 +110,8 @@ func TestOpenSSL(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.spec.Address = openssl(t, c.pair, c.args...)
-			if err := probe(t, c.spec, 10*time.Second); err == nil && c.want != "" || err != nil && err.Error() != c.want {
-				t.Errorf("\n got %v\nwant %s", err, c.want)
+			if err := probe(t, c.spec, 10*time.Second); err == nil && c.want != "" || err != nil && err.Error() != c.want+sent {
+				t.Errorf("\n got %v\nwant %s%s", err, c.want, sent)
 			}
 		})
 	}
@@ -160,8 +160,8 @@ func TestNginx(t *testing.T) {
 	}{
 		{spec(secure, "two.example"), ""},
 		{spec(secure, "two.example", "h2"), ""},
-		{spec(secure, "three.example"), "tls: the certificate is for one.example, not for three.example"},
-		{spec(plain, "one.example"), `tls: the server does not speak TLS here: its answer begins with "HTTP/"`},
+		{spec(secure, "three.example"), "tls: the certificate is for one.example, not for three.example" + sent},
+		{spec(plain, "one.example"), `tls: the server does not speak TLS here: its answer begins with "HTTP/"` + sent},
 	} {
 		if err := probe(t, c.spec, 10*time.Second); err == nil && c.want != "" || err != nil && err.Error() != c.want {
 			t.Errorf("\n got %v\nwant %s", err, c.want)
@@ -176,7 +176,7 @@ func TestNginx(t *testing.T) {
 	if err := c.Check(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"> TLS handshake with two.example, offering h2\n", "< TLS 1.", " h2\n", `certificate of two.example by "CN=vouch test root", valid `} {
+	for _, want := range []string{"> TLS handshake with two.example, offering h2, to " + secure.String() + " from 127.0.0.1\n", "< TLS 1.", " h2\n", `certificate of two.example by "CN=vouch test root", valid `} {
 		if !strings.Contains(seen.String(), want) {
 			t.Errorf("%q is not in\n%s", want, &seen)
 		}

@@ -20,6 +20,9 @@ import (
 
 const www = "www.example.com"
 
+// sent ends what is told of servers at 127.0.0.1.
+const sent = " (sent from 127.0.0.1)"
+
 func probe(t *testing.T, s Spec, d time.Duration) error {
 	t.Helper()
 	if ps := s.Validate(); ps != nil {
@@ -62,15 +65,15 @@ func TestCheck(t *testing.T) {
 	}{
 		"valid":              {conf(good), Spec{Spec: trusted}, ""},
 		"not verified":       {conf(good), Spec{Spec: trust.Spec{Verify: &no}}, ""},
-		"another name":       {conf(ca.Issue(t, "x.example")), Spec{Spec: trusted}, "tls: the certificate is for x.example, not for www.example.com"},
-		"soon to end":        {conf(soon), Spec{Spec: days}, "tls: the certificate of www.example.com ends " + soon.Leaf.NotAfter.UTC().Format(time.RFC3339) + ", in 3 days; min_cert_days is 4"},
+		"another name":       {conf(ca.Issue(t, "x.example")), Spec{Spec: trusted}, "tls: the certificate is for x.example, not for www.example.com" + sent},
+		"soon to end":        {conf(soon), Spec{Spec: days}, "tls: the certificate of www.example.com ends " + soon.Leaf.NotAfter.UTC().Format(time.RFC3339) + ", in 3 days; min_cert_days is 4" + sent},
 		"agrees":             {conf(good, alpn), Spec{ALPN: []string{"h2", "http/1.1"}, Spec: trusted}, ""},
-		"agrees to none":     {conf(good), Spec{ALPN: []string{"h2", "http/1.1"}, Spec: trusted}, "tls: the server agreed to none of the protocols offered, h2, http/1.1"},
-		"speaks others":      {conf(good, alpn), Spec{ALPN: []string{"h2"}, Spec: trusted}, "tls: the server speaks none of the protocols that were offered (alert 120, no application protocol)"},
-		"too old":            {conf(good, old), Spec{MinVersion: "1.3", Spec: trusted}, "tls: the server speaks none of the versions of TLS that are asked for (alert 70, protocol version not supported)"},
+		"agrees to none":     {conf(good), Spec{ALPN: []string{"h2", "http/1.1"}, Spec: trusted}, "tls: the server agreed to none of the protocols offered, h2, http/1.1" + sent},
+		"speaks others":      {conf(good, alpn), Spec{ALPN: []string{"h2"}, Spec: trusted}, "tls: the server speaks none of the protocols that were offered (alert 120, no application protocol)" + sent},
+		"too old":            {conf(good, old), Spec{MinVersion: "1.3", Spec: trusted}, "tls: the server speaks none of the versions of TLS that are asked for (alert 70, protocol version not supported)" + sent},
 		"old enough":         {conf(good, old), Spec{Spec: trusted}, ""},
 		"certificate given":  {conf(good, asks), Spec{Spec: asClient}, ""},
-		"certificate absent": {conf(good, asks), Spec{Spec: trusted}, "tls: the server demands a client certificate, and got none (alert 116, certificate required)"},
+		"certificate absent": {conf(good, asks), Spec{Spec: trusted}, "tls: the server demands a client certificate, and got none (alert 116, certificate required)" + sent},
 		"files are not here": {conf(good), Spec{Spec: trust.Spec{CA: "/nowhere/ca.pem", ServerName: www}}, "unknown: ca /nowhere/ca.pem: no such file or directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,8 +98,8 @@ func TestNoServer(t *testing.T) {
 	}{
 		"hangs":    {nil, "timeout: no handshake within 2s (sent from 127.0.0.1, nothing came back)"},
 		"drips":    {drip, ""},
-		"starttls": {func(c net.Conn) { _, _ = io.WriteString(c, "220 ready\r\n"); _, _ = io.Copy(io.Discard, c) }, `tls: the server does not speak TLS here: its answer begins with "220 r"`},
-		"closes":   {func(c net.Conn) { _, _ = c.Read(make([]byte, 4096)) }, "tls: the server closed the connection during the handshake"},
+		"starttls": {func(c net.Conn) { _, _ = io.WriteString(c, "220 ready\r\n"); _, _ = io.Copy(io.Discard, c) }, `tls: the server does not speak TLS here: its answer begins with "220 r"` + sent},
+		"closes":   {func(c net.Conn) { _, _ = c.Read(make([]byte, 4096)) }, "tls: the server closed the connection during the handshake" + sent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,7 +114,7 @@ func TestNoServer(t *testing.T) {
 		})
 	}
 	err := probe(t, Spec{Address: checktest.Closed(t, "::1").String(), Spec: trust.Spec{ServerName: www}}, 10*time.Second)
-	if err == nil || err.Error() != "refused: connect: connection refused" {
+	if err == nil || err.Error() != "refused: connect: connection refused (sent from ::1)" {
 		t.Error(err)
 	}
 }
@@ -123,7 +126,7 @@ func TestClosesAfterAsking(t *testing.T) {
 	conf.ClientAuth = tls.RequestClientCert
 	at := checktest.TCP(t, "127.0.0.1", func(c net.Conn) { _ = tls.Server(c, conf).Handshake() })
 	err := probe(t, Spec{Address: at.String(), Spec: trust.Spec{CA: ca.File, ServerName: www}}, 10*time.Second)
-	if want := "tls: the server asked for a client certificate, and closed the connection right after the handshake"; err == nil || err.Error() != want {
+	if want := "tls: the server asked for a client certificate, and closed the connection right after the handshake" + sent; err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 }

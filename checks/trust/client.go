@@ -103,7 +103,7 @@ func comes(ctx context.Context, look chan struct{}) bool {
 func (c *Client) follow() {
 	now := [3]stamp{stampOf(c.spec.CA), stampOf(c.spec.Cert), stampOf(c.spec.Key)}
 	c.mu.Lock()
-	same := c.made != nil && c.stamp == now
+	same := c.made != nil && c.stamp == now && (c.spec.CA != "" || c.isSystems(c.made))
 	c.mu.Unlock()
 	var made *tls.Config
 	var err error
@@ -116,6 +116,12 @@ func (c *Client) follow() {
 	if made != nil {
 		c.made, c.stamp = made, now
 	}
+}
+
+// isSystems says whether made trusts whom the system trusts by now.
+func (c *Client) isSystems(made *tls.Config) bool {
+	pool, _ := system.roots()
+	return made.RootCAs == pool
 }
 
 func (c *Client) found() (*tls.Config, error) {
@@ -164,16 +170,18 @@ func (c *Client) Handshake(ctx context.Context, conn net.Conn, start time.Time) 
 	}
 	heard := &counter{Conn: conn}
 	out.Conn = tls.Client(heard, conf)
-	checks.Tracef(ctx, checks.Sent, "TLS handshake%s", c.offer())
+	checks.Tracef(ctx, checks.Sent, "TLS handshake%s", c.offer(conn))
 	if err := out.HandshakeContext(ctx); err != nil {
 		c.TraceRefused(ctx, err)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, &checks.Failure{Reason: checks.ReasonTLS, Detail: "the server closed the connection during the handshake"}
 		}
-		late := "no handshake within " + checks.Allowed(ctx, start) + " (sent from " + checks.From(conn) + ", " + heard.String() + ")"
-		f := Failure(ctx, late, err)
-		if f.Reason == checks.ReasonRefused {
+		f := Failure(ctx, "no handshake within "+checks.Allowed(ctx, start), err)
+		switch f.Reason {
+		case checks.ReasonRefused:
 			f.Detail = "broken off during the handshake"
+		case checks.ReasonTimeout:
+			f.Aside = heard.String()
 		}
 		return nil, f
 	}
@@ -187,15 +195,15 @@ func (c *Client) Handshake(ctx context.Context, conn net.Conn, start time.Time) 
 	return out, nil
 }
 
-// offer tells what is asked for.
-func (c *Client) offer() (s string) {
+// offer tells what is asked for, of whom, and from where.
+func (c *Client) offer(conn net.Conn) (s string) {
 	if c.name != "" {
 		s = " with " + c.name
 	}
 	if len(c.alpn) > 0 {
 		s += ", offering " + strings.Join(c.alpn, ", ")
 	}
-	return s
+	return s + ", to " + conn.RemoteAddr().String() + " from " + checks.From(conn)
 }
 
 // answer gives the certificate that a server asked for; an empty one stands for none. It is the one that is

@@ -39,7 +39,7 @@ func (e *fileError) Unwrap() error { return e.err }
 // is out of date. It is not to be asked for a check that speaks no TLS.
 func (s *Spec) Local() (ps []checks.Problem) {
 	_, err := s.roots()
-	if err == nil && s.Verifies() && s.CA == "" && noSystemRoots() {
+	if _, some := system.roots(); err == nil && s.Verifies() && s.CA == "" && !some {
 		ps = append(ps, checks.Problem{Key: "ca", What: "is missing, and this machine has no list of authorities of its own",
 			WayOut: "install ca-certificates, or name a PEM file"})
 	}
@@ -64,11 +64,6 @@ func (s *Spec) dateProblem(leaf *x509.Certificate, now time.Time) []checks.Probl
 		return nil
 	}
 	return []checks.Problem{p}
-}
-
-func noSystemRoots() bool {
-	pool, err := x509.SystemCertPool()
-	return err != nil || pool.Equal(x509.NewCertPool())
 }
 
 func fileProblem(err error) []checks.Problem {
@@ -190,11 +185,11 @@ func certificates(key, path string) (all []*x509.Certificate, err error) {
 	return all, nil
 }
 
-// roots reads the file of authorities; without one it gives nil, which stands for the system's. Those are
-// read once by Go, at the first handshake of the process.
+// roots reads the file of authorities; without one it gives the system's.
 func (s *Spec) roots() (*x509.CertPool, error) {
 	if s.CA == "" {
-		return nil, nil
+		pool, _ := system.roots()
+		return pool, nil
 	}
 	all, err := certificates("ca", s.CA)
 	if err != nil {

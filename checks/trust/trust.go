@@ -21,12 +21,12 @@ const maxDays = 3650
 // A certificate that is soon to end is a failure like any other: whoever wants to be told, and to keep what
 // is announced, puts min_cert_days into a check of its own with on_fail = "warn".
 type Spec struct {
-	Verify      *bool  `toml:"verify"`        // whether the server's certificate must be valid; default true
-	CA          string `toml:"ca"`            // PEM file of those trusted; default: the system's
-	Cert        string `toml:"cert"`          // PEM file of the client's certificate, for a server that asks
-	Key         string `toml:"key"`           // PEM file of its key
-	ServerName  string `toml:"server_name"`   // SNI, and the name that the certificate must have
-	MinCertDays int    `toml:"min_cert_days"` // least days that the certificate, and the chain if verified, are still valid
+	Verify      *bool  `toml:"verify"`                   // whether the server's certificate must be valid; default true
+	CA          string `toml:"ca"`                       // PEM file of those trusted; default: the system's
+	Cert        string `toml:"cert"`                     // PEM file of the client's certificate, for a server that asks
+	Key         string `toml:"key"`                      // PEM file of its key
+	ServerName  string `toml:"server_name"`              // SNI, and the name that the certificate must have
+	MinCertDays int    `toml:"min_cert_days" empty:"ok"` // least days that the certificate, and the chain if verified, are still valid
 }
 
 // Written gives the keys that are written, for a check that refuses them where it speaks no TLS.

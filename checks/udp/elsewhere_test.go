@@ -18,7 +18,7 @@ func TestElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	var seen strings.Builder
 	err = c.Check(checks.WithTrace(ctx, func(d checks.Direction, text string) { fmt.Fprintf(&seen, "%c %s\n", d, text) }))

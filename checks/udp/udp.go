@@ -80,24 +80,23 @@ func (c *checker) String() string { return "udp " + c.address.String() }
 // Check sends once, from a fresh socket that hears nobody but the address asked.
 func (c *checker) Check(ctx context.Context) error {
 	start := time.Now()
-	conn, release, err := c.origin.Dial(ctx, "udp", c.address)
-	if err != nil {
-		return err
-	}
-	defer release()
-	from := "sent from " + checks.From(conn)
+	return c.origin.Ask(ctx, "udp", c.address, func(conn net.Conn) error { return c.converse(ctx, conn, start) })
+}
+
+func (c *checker) converse(ctx context.Context, conn net.Conn, start time.Time) error {
 	if checks.Traced(ctx) {
-		checks.Tracef(ctx, checks.Sent, "%s, %s", payload.Dump(c.send), from)
+		checks.Tracef(ctx, checks.Sent, "%s, sent from %s", payload.Dump(c.send), checks.From(conn))
 	}
 	buf := buffers.Get().(*[1 << 16]byte)
 	defer buffers.Put(buf)
 	got, err := exchange(conn, c.send, buf[:])
 	if err != nil {
-		f := c.origin.Failure(ctx, "timeout after "+checks.Allowed(ctx, start)+" ("+from+", 0 of 1 replies)", err)
-		if f.Reason == checks.ReasonRefused {
-			f.Detail = "nobody listens there, or a firewall says so (" + from + ")"
-		}
-		if f.Reason == checks.ReasonTimeout {
+		f := c.origin.Failure(ctx, "timeout after "+checks.Allowed(ctx, start), err)
+		switch f.Reason {
+		case checks.ReasonRefused:
+			f.Detail = "nobody listens there, or a firewall says so"
+		case checks.ReasonTimeout:
+			f.Aside = "0 of 1 replies"
 			checks.Tracef(ctx, checks.Note, "what comes from another address or port than %s is not heard here: tcpdump shows it", c.address)
 		}
 		return f
@@ -107,7 +106,7 @@ func (c *checker) Check(ctx context.Context) error {
 	}
 	if !bytes.Contains(got, c.expect) {
 		return &checks.Failure{Reason: checks.ReasonMismatch,
-			Detail: fmt.Sprintf("expected %s, got %d bytes: %s (%s)", payload.Excerpt(c.expect), len(got), payload.Excerpt(got), from)}
+			Detail: fmt.Sprintf("expected %s, got %d bytes: %s", payload.Excerpt(c.expect), len(got), payload.Excerpt(got))}
 	}
 	return nil
 }

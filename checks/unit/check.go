@@ -42,14 +42,19 @@ func (c *checker) String() string { return c.unit }
 // Check asks systemd once. What cannot be asked is unknown: whatever is wrong with the bus, the unit goes on
 // as it is.
 func (c *checker) Check(ctx context.Context) error {
+	start := time.Now()
 	checks.Tracef(ctx, checks.Sent, "ListUnitsByNames %s", c.unit)
 	s, err := c.bus.ask(ctx, c.unit)
 	if err != nil {
-		return unknown(ctx, err)
+		return unknown(ctx, start, err)
 	}
 	s.trace(ctx)
-	now := time.Now()
+	now, first := time.Now(), len(c.history.seen) == 0
 	looping := c.rules.within > 0 && c.history.see(now, s, c.rules.maxRestarts, c.rules.within)
+	if first && c.rules.within > 0 && !looping && int64(s.restarts) > int64(c.rules.maxRestarts) {
+		checks.Tracef(ctx, checks.Note, "it was restarted %d times since it was started by hand; whether that was more than %d times within %s is seen only by the agent, which looks again and again",
+			s.restarts, c.rules.maxRestarts, c.rules.within)
+	}
 	if e := s.ending(); e != "" {
 		c.last = e
 	} else if s.restarts == 0 {
@@ -73,13 +78,14 @@ func (c *checker) changes(now time.Time, s state, looping bool) time.Time {
 	return time.Time{}
 }
 
-func unknown(ctx context.Context, err error) *checks.Failure {
+// unknown says why systemd could not be asked by a check that began at start.
+func unknown(ctx context.Context, start time.Time, err error) *checks.Failure {
 	f := &checks.Failure{Reason: checks.ReasonUnknown, Detail: "systemd cannot be asked", Err: err}
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		f.Detail, f.Err = "broken off", ctx.Err()
 	case ctx.Err() != nil:
-		f.Detail, f.Err = "systemd did not answer in time", nil
+		f.Detail, f.Err = "systemd did not answer within "+checks.Allowed(ctx, start), nil
 	case unlessAway(err) == nil:
 		f.Detail, f.Err = "systemd is not on the bus", nil
 	}

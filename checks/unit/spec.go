@@ -33,7 +33,7 @@ type Spec struct {
 	ExitedOK bool `toml:"exited_ok"`
 	// ActivatingGrace is how long after it was started the unit may be activating: so long that is
 	// neither ok nor failed. 0: it is failed at once.
-	ActivatingGrace time.Duration `toml:"activating_grace"`
+	ActivatingGrace time.Duration `toml:"activating_grace" empty:"ok"`
 	// MaxRestarts is how often systemd may have restarted the service by itself within RestartsWithin;
 	// default 3. What an operator restarts does not count; of what was before the agent came, what systemd
 	// tells the time of: the last one, or all if the machine was started since.

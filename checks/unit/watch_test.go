@@ -178,7 +178,7 @@ func TestTimeWakes(t *testing.T) {
 	s := checktest.NewSystemd(t)
 	starts := running.With("ActiveState", "activating", "SubState", "start", "InactiveExitTimestampMonotonic", fmt.Sprint(sinceBoot().Microseconds()))
 	s.Set(starts)
-	w := watch(t, on(t, s.Socket, Spec{Unit: "unbound", ActivatingGrace: time.Second, RestartsWithin: time.Second}))
+	w := watch(t, on(t, s.Socket, Spec{Unit: "unbound", ActivatingGrace: 5 * time.Second, RestartsWithin: time.Second}))
 	w.becomes(checks.Unknown, "it starts")
 	w.becomes(checks.Failed, "it has not come to run")
 	s.Set(running)

@@ -155,7 +155,7 @@ func (s *site) restarted(since time.Time, before, what string) {
 	s.await(what+": a restart", func() (bool, error) {
 		return s.restarts() != before && s.property("vouch", "ActiveState") == "active", nil
 	})
-	const watchdogSec, grace = 30 * time.Second, 10 * time.Second // grace: systemd's abort, the new start, this machine
+	const watchdogSec, grace = 30 * time.Second, 30 * time.Second // grace: systemd's abort, the new start, this machine
 	if took := time.Since(since); took > watchdogSec+grace {
 		s.t.Errorf("%s: the agent ran again %s later", what, took)
 	}

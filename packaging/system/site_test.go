@@ -162,7 +162,7 @@ fast = "100ms"
 type = "dns"
 server = "127.0.0.1:53"
 name = "health.lab."
-timeout = "500ms"
+timeout = "2s"
 `, router, vip, more), 0o644))
 }
 

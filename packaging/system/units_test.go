@@ -48,7 +48,7 @@ func TestUnitsAndFlags(t *testing.T) {
 func (s *site) install() error {
 	s.write("/etc/systemd/system/worker.service", `[Service]
 ExecStart=/bin/sh -c 'while [ ! -e /etc/worker.broken ]; do sleep 0.2; done; exit 3'
-ExecReload=/bin/sleep 1
+ExecReload=/bin/sh -c 'until [ -e /run/worker.reloaded ]; do sleep 0.1; done'
 Restart=on-failure
 RestartSec=100ms
 [Unit]
@@ -164,6 +164,7 @@ func unitReloads(s *site) {
 	since := time.Now()
 	s.do("systemctl", "--no-block", "reload", "worker")
 	s.await("the reload to be under way", func() (bool, error) { return s.property("worker", "ActiveState") == "reloading", nil })
+	s.do("touch", "/run/worker.reloaded")
 	s.await("the reload to be done", func() (bool, error) { return s.property("worker", "ActiveState") == "active", nil })
 	s.unmoved(since, "reload of the unit")
 	for range 6 { // by hand as often as one likes

@@ -24,7 +24,9 @@ func (a byAddress) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Ob
 	sights, err := a.daemons.observe(ctx, a.options, ps)
 	os := make([]routers.Observation, len(kernel))
 	for i, k := range kernel {
-		os[i] = a.judge(k, sights[k.Prefix])
+		s := sights[k.Prefix]
+		os[i] = a.judge(k, s)
+		os[i].Hindered = a.hinders(os[i], s)
 	}
 	return os, routers.Join(err, kerr)
 }
@@ -52,6 +54,15 @@ func (a byAddress) judge(kernel routers.Observation, s sight) routers.Observatio
 		o.Detail = join(kernel.Detail, "bird has no route of the address: is there a direct protocol, or a stub interface of OSPF, for "+a.options.Interface+"?"+onStub(a.options.Interface, kernel.Prefix))
 	}
 	return o
+}
+
+// hinders says that BIRD certainly takes the prefix from no interface.
+func (a byAddress) hinders(o routers.Observation, s sight) string {
+	direct, ospf, _ := reading{protocols: s.protocols}.takes(a.options.Interface, o.Prefix)
+	if direct || ospf || s.err != nil || o.Stage >= routers.Selected {
+		return ""
+	}
+	return fmt.Sprintf("nothing in bird takes %s addresses of %s: no direct protocol is up, and no OSPF protocol; vouch doctor says what to write", family(o.Prefix), a.options.Interface)
 }
 
 // apply announces nothing where BIRD cannot be asked: it would be into a table that cannot be read.

@@ -32,7 +32,7 @@ func TestThousandAtOnce(t *testing.T) {
 		fatal(t, p.apply(t, cs))
 		goal := map[routers.Want]routers.Stage{routers.Announced: routers.Advertised, routers.Withdrawn: routers.Absent}[want]
 		sceneWait(t, "all of them "+want.String(), func() error {
-			os, err := p.router.Observe(sceneWithin(t, 5*time.Second), ps)
+			os, err := p.router.Observe(sceneWithin(t, 30*time.Second), ps)
 			for _, o := range os {
 				if o.Stage != goal {
 					return fmt.Errorf("%+v, %w", o, err)
@@ -74,12 +74,12 @@ func TestThousandServices(t *testing.T) {
 			text, err := p.birds[0].Config()
 			fatal(t, err)
 			fatal(t, p.birds[0].WriteConfig(text+origin.String()))
-			fatal(t, p.birds[0].Configure(sceneWithin(t, 20*time.Second)))
+			fatal(t, p.birds[0].Configure(sceneWithin(t, time.Minute)))
 			for want, goal := range map[routers.Want]routers.Stage{routers.Announced: routers.Advertised, routers.Withdrawn: routers.Absent} {
 				began := time.Now()
 				fatal(t, p.apply(t, all(want)))
 				sceneWait(t, "all of them "+want.String(), func() error {
-					os, err := p.router.Observe(sceneWithin(t, 5*time.Second), ps)
+					os, err := p.router.Observe(sceneWithin(t, 30*time.Second), ps)
 					for _, o := range os {
 						if o.Stage != goal || o.Broken {
 							return fmt.Errorf("%+v, %w", o, err)

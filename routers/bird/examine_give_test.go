@@ -174,11 +174,13 @@ func TestExamineAddressTaken(t *testing.T) {
 			p := openPair(t, r, MethodAddress)
 			p.settle(t, routers.Announced)
 			p.findsNothing(t, "")
+			p.hindered(t, "")
 			p.rewrite(t, `interface "lo";`, `interface "eth0";`, true)
 			p.finds(t, routers.Failing, four.String(), "is on lo, and bird has no route of it")
 			p.rewrite(t, "protocol direct", "# protocol direct", true)
 			p.finds(t, routers.Failing, "bird ", "nothing in it takes IPv4 addresses of lo")
 			p.finds(t, routers.Failing, "bird", "nothing in it takes IPv6 addresses of lo")
+			p.hindered(t, "nothing in bird takes IPv", both...)
 			p.reads(t, "the hint", func(o routers.Observation) bool { return strings.Contains(o.Detail, "is there a direct protocol") })
 			if o := p.observed(t)[1]; !strings.HasSuffix(o.Detail, "`ip -6 addr add fe80::1/64 dev lo`, and in the network's configuration") {
 				t.Errorf("%+v", o)

@@ -50,6 +50,24 @@ func (p *pair) findsNothing(t *testing.T, subject string) {
 	}
 }
 
+// hindered fails unless exactly those prefixes are read to be hindered, with that text.
+func (p *pair) hindered(t *testing.T, text string, ps ...netip.Prefix) {
+	t.Helper()
+	for _, o := range p.observed(t) {
+		if want := slices.Contains(ps, o.Prefix); o.Hindered != "" != want || want && !strings.HasPrefix(o.Hindered, text) {
+			t.Errorf("%s: hindered: %q", o.Prefix, o.Hindered)
+		}
+	}
+}
+
+// inFile gives the prefixes that the include file is for.
+func (p *pair) inFile() []netip.Prefix {
+	if len(p.birds) > 1 {
+		return both[:1]
+	}
+	return both
+}
+
 // inPart says that only some of what is worse about a degraded prefix reaches a neighbour (worse.go).
 func inPart(f routers.Finding) bool { return strings.HasPrefix(f.Text, "when a prefix is degraded") }
 
@@ -93,6 +111,7 @@ func TestExamineWaysInHealth(t *testing.T) {
 					p.settle(t, want)
 					p.settled(t)
 					p.findsNothing(t, "")
+					p.hindered(t, "")
 				}
 				if p.options.Method == MethodInclude {
 					p.finds(t, routers.Fine, p.options.Include, "is vouch's to write")
@@ -127,12 +146,15 @@ func TestExamineIncludeFile(t *testing.T) {
 			put("missing", func() error { return nil })
 			p.finds(t, routers.Failing, path, "is not there, though bird.conf includes it")
 			p.findsNothing(t, "DNS_OFF") // that it is not in the file is told
+			p.hindered(t, "")
 			put("a directory", func() error { return os.Mkdir(path, 0o755) })
 			p.finds(t, routers.Failing, path, "is a directory")
+			p.hindered(t, path+" is no file that vouch can keep", p.inFile()...)
 			put("a named pipe", func() error { return syscall.Mkfifo(path, 0o644) })
 			p.finds(t, routers.Failing, path, "is no file, but p")
 			put("another's", func() error { return os.WriteFile(path, []byte("define DNS_OFF = 0;\n"), 0o644) })
 			p.finds(t, routers.Failing, path, "was not written by vouch")
+			p.hindered(t, path+" was not written by vouch", p.inFile()...)
 			elsewhere := filepath.Join(t.TempDir(), "elsewhere.conf")
 			put("a link to nothing", func() error { return os.Symlink(elsewhere, path) })
 			p.finds(t, routers.Notice, path, "is a link to "+elsewhere+", which is not there")
@@ -161,6 +183,7 @@ func TestExamineSymbols(t *testing.T) {
 			p.settled(t)
 			p.router.SetLabels(map[netip.Prefix]routers.Label{four: {Service: "dns", Symbol: "OTHER"}, six: {Service: "dns", Symbol: "OTHER"}})
 			p.finds(t, routers.Failing, "OTHER", "is not known to bird, and is what 10.53.53.53/32")
+			p.hindered(t, "") // the file gets it with the next change
 			p.router.SetLabels(map[netip.Prefix]routers.Label{four: {Service: "dns"}, six: {Service: "dns"}})
 			p.findsNothing(t, "")
 
@@ -210,11 +233,13 @@ func TestExamineNotIncluded(t *testing.T) {
 				}
 				symbol, _ := p.router.names.of(four)
 				p.finds(t, routers.Failing, symbol, "bird does not know it: bird.conf does not include the file")
+				p.hindered(t, "bird does not know ", both...)
 				if kind != StyleRoutes {
 					p.finds(t, routers.Warning, four.String(), "no static protocol has a route to it")
 				}
 				fatal(t, os.Remove(p.options.Include))
 				p.finds(t, routers.Notice, p.options.Include, "is not there yet, and bird.conf does not include it")
+				p.hindered(t, "bird does not know ", both...)
 			})
 		}
 	}
@@ -250,6 +275,7 @@ func TestExamineProtocols(t *testing.T) {
 			}
 			label("nosuch")
 			p.finds(t, routers.Failing, "protocol nosuch", "bird has no such protocol")
+			p.hindered(t, "bird has no protocol nosuch: name the one that has 10.53.53.53/32", four)
 			label("core4")
 			p.finds(t, routers.Failing, "protocol core4", "is not a static protocol, but one of kind BGP")
 			label("more4")

@@ -195,6 +195,10 @@ func TestChecksSeldom(t *testing.T) {
 	p.router.memo.verdicts[c] = last
 	asked("after a long time", 1)
 	asked("again", 0)
+	last = p.router.memo.verdicts[c]
+	last.version.Patch--
+	p.router.memo.verdicts[c] = last
+	asked("after an upgrade", 1)
 }
 
 func TestExamineWithoutPeers(t *testing.T) {

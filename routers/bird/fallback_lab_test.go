@@ -247,7 +247,7 @@ func TestFileIsMadeForBIRD(t *testing.T) {
 			for _, b := range p.birds {
 				fatal(t, b.Signal(syscall.SIGSTOP))
 			}
-			fatal(t, p.router.Prepare(sceneWithin(t, 10*time.Second), both))
+			fatal(t, p.router.Prepare(sceneWithin(t, 30*time.Second), both))
 			for i, b := range p.birds {
 				if _, err := os.Stat(paths[i]); err == nil {
 					t.Errorf("made for one that hangs: %s", paths[i])
@@ -258,7 +258,7 @@ func TestFileIsMadeForBIRD(t *testing.T) {
 			if os := p.observed(t); os[0].Stage != routers.Unknown || os[1].Stage != routers.Unknown {
 				t.Errorf("with bird away: %+v", os)
 			}
-			fatal(t, p.router.Prepare(sceneWithin(t, 10*time.Second), both))
+			fatal(t, p.router.Prepare(sceneWithin(t, 30*time.Second), both))
 			for _, b := range p.birds {
 				fatal(t, b.Start(t.Context()))
 			}

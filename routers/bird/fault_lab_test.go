@@ -20,13 +20,13 @@ import (
 func (p *pair) observed(t *testing.T) []routers.Observation {
 	t.Helper()
 	var os []routers.Observation
-	p.inNode(t, func() { os, _ = p.router.Observe(sceneWithin(t, 5*time.Second), both) })
+	p.inNode(t, func() { os, _ = p.router.Observe(sceneWithin(t, 10*time.Second), both) })
 	return os
 }
 
 func (p *pair) apply(t *testing.T, cs []routers.Change) (err error) {
 	t.Helper()
-	p.inNode(t, func() { err = p.router.Apply(sceneWithin(t, 10*time.Second), cs) })
+	p.inNode(t, func() { err = p.router.Apply(sceneWithin(t, 2*time.Minute), cs) })
 	return err
 }
 
@@ -243,7 +243,7 @@ func TestFileForBIRDThatIsAway(t *testing.T) {
 // A BIRD that ends and comes back is a hint each time, and no reason to stop watching.
 func TestWatchRestart(t *testing.T) {
 	p := openPair(t, lab.BIRDHost, MethodProtocol)
-	ctx := sceneWithin(t, 20*time.Second)
+	ctx := sceneWithin(t, time.Minute)
 	var hints atomic.Int64
 	done := make(chan error, 1)
 	go func() {

@@ -58,7 +58,7 @@ func (b byInclude) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Ob
 		os[i] = b.judge(p, sights[p], values[p])
 	}
 	b.rests(ctx, parts, sights, values, os)
-	b.kept(ctx, parts, values, os)
+	b.kept(ctx, parts, sights, values, os)
 	b.names.remains(ctx, parts, bound, os)
 	return os, routers.Join(errs...)
 }

@@ -3,6 +3,7 @@ package bird
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/netip"
 
 	"vouch/routers"
@@ -27,7 +28,7 @@ func (b byInclude) reckon(f file) kept {
 
 // kept judges what was read by what the file says for when BIRD reads it next, by anybody's configure or when it
 // is started anew. Without the file, or without a symbol that bird.conf uses, it would not start.
-func (b byInclude) kept(ctx context.Context, parts []part, values map[netip.Prefix]value, os []routers.Observation) {
+func (b byInclude) kept(ctx context.Context, parts []part, sights map[netip.Prefix]sight, values map[netip.Prefix]value, os []routers.Observation) {
 	at := make(map[netip.Prefix]int, len(os))
 	for i, o := range os {
 		at[o.Prefix] = i
@@ -39,15 +40,39 @@ func (b byInclude) kept(ctx context.Context, parts []part, values map[netip.Pref
 		}
 		path, err := b.path(v, part.prefixes[0].Addr().Is4())
 		if err != nil {
+			for _, p := range part.prefixes {
+				os[at[p]].Hindered = err.Error()
+			}
 			continue
 		}
 		s := b.memo.look(path, b.reckon)
 		for _, p := range part.prefixes {
 			if o := &os[at[p]]; o.Stage != routers.Unknown && !b.names.left(p) {
+				o.Hindered = b.hinders(s, sights[p], p, values[p])
 				b.keeps(s, o, values[p])
 			}
 		}
 	}
+}
+
+// hinders says why what is written into a file for a prefix does not come into force. What the file does not define
+// yet, BIRD cannot know.
+func (b byInclude) hinders(s shelf, seen sight, p netip.Prefix, v value) string {
+	symbol, _ := b.names.of(p)
+	e, in := s.entries[p]
+	known, definition := v.known || v.failed, v.name
+	if b.options.Style == StyleRoutes {
+		known, definition = seen.has(symbol), "protocol "+symbol
+	}
+	switch {
+	case s.foreign():
+		return s.path + " was not written by vouch, and is left alone: nothing can be changed by it"
+	case !s.usable():
+		return s.path + " is no file that vouch can keep"
+	case !known && (s.none || in && e.Symbol == symbol):
+		return fmt.Sprintf("bird does not know %s: write `include %q;` in bird.conf once vouch has written that file, and `birdc configure`", definition, s.path)
+	}
+	return ""
 }
 
 // keeps judges one prefix. A file that is not ours to write makes nothing broken, as nothing that is asked for
@@ -58,10 +83,8 @@ func (b byInclude) keeps(s shelf, o *routers.Observation, v value) {
 	symbol, worse := b.names.of(o.Prefix)
 	broken := ""
 	switch {
-	case s.foreign():
-		o.Detail = join(o.Detail, s.path+" was not written by vouch, and is left alone: nothing can be changed by it")
-	case !s.usable():
-		o.Detail = join(o.Detail, s.path+" is no file that vouch can keep")
+	case s.foreign(), !s.usable():
+		o.Detail = join(o.Detail, o.Hindered)
 	case s.none:
 		broken = s.path + " is not there"
 	case !in:

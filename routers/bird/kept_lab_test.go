@@ -67,6 +67,7 @@ func TestKept(t *testing.T) {
 		"by another name":         {render(routers.Withdrawn, four, "OLD_OFF"), routers.Absent, off, routers.Absent, " has it by other symbols"},
 		"edited":                  {strings.ReplaceAll(render(routers.Withdrawn, four, "DNS_OFF"), "OFF = 1", "OFF = 0"), routers.Absent, off, routers.Absent, " is not as vouch wrote it"},
 		"cut short":               {strings.ReplaceAll(render(routers.Withdrawn, four, "DNS_OFF"), "#vouch end\n", ""), routers.Absent, off, routers.Absent, " is not as vouch wrote it"},
+		"on, the route stays":     {render(routers.Announced, four, "DNS_OFF"), routers.Configured, off, routers.Configured, ""},
 		"off, and so is bird":     {render(routers.Withdrawn, four, "DNS_OFF"), routers.Absent, off, routers.Absent, ""},
 		"on, and so is bird":      {render(routers.Announced, four, "DNS_OFF"), routers.Advertised, on, routers.Advertised, ""},
 		"on, while bird is off":   {render(routers.Announced, four, "DNS_OFF"), routers.Absent, off, routers.Configured, " says that it is announced, for when bird reads that"},
@@ -86,9 +87,93 @@ func TestKept(t *testing.T) {
 		if want != "" {
 			want = path + want
 		}
-		broken := want != "" && c.is == c.stage || name == "off, the route stays"
+		broken := want != "" && c.is == c.stage || strings.HasSuffix(name, ", the route stays")
 		if o.Stage != c.stage || o.Broken != broken || o.Detail != want {
 			t.Errorf("%s: %+v", name, o)
+		}
+	}
+}
+
+// What keeps the file from coming into force, and what is no such thing.
+func TestHindered(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "vouch.conf")
+	r := newRouter(Options{Method: MethodInclude, Include: path}.withDefaults(), daemons{deaf{v: ctl.Version{Major: 2}}, deaf{}})
+	r.SetLabels(map[netip.Prefix]routers.Label{four: {Service: "dns"}, six: {Service: "dns"}})
+	b := r.method.(byInclude)
+	unknown := value{name: "DNS_OFF"}
+	for name, c := range map[string]struct {
+		symbol   string // in the file; empty: there is no file
+		v        value
+		hindered bool
+	}{
+		"no file, and not known":     {"", unknown, true},
+		"no file, but known":         {"", value{name: "DNS_OFF", known: true}, false},
+		"in the file, and not known": {"DNS_OFF", unknown, true},
+		"in the file, and known":     {"DNS_OFF", value{name: "DNS_OFF", known: true}, false},
+		"not in the file yet":        {"OLD_OFF", unknown, false},
+		"not told":                   {"DNS_OFF", value{name: "DNS_OFF", failed: true}, false},
+	} {
+		_ = os.Remove(path)
+		if c.symbol != "" {
+			text := include.Render(b.format(ctl.Version{Major: 2}), []include.Entry{{Prefix: four, Want: routers.Withdrawn, Symbol: c.symbol}})
+			fatal(t, os.WriteFile(path, text, 0o644))
+		}
+		seen := []routers.Observation{{Prefix: four, Stage: routers.Absent}}
+		b.kept(t.Context(), []part{{r.daemons.main, both[:1]}}, nil, map[netip.Prefix]value{four: c.v}, seen)
+		if got := seen[0].Hindered; got != "" != c.hindered || c.hindered && !strings.Contains(got, "DNS_OFF: write `include \""+path) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	seen := []routers.Observation{{Prefix: six, Stage: routers.Absent}}
+	b.kept(t.Context(), []part{{deaf{v: ctl.Version{Major: 1}}, both[1:]}}, nil, nil, seen)
+	if got := seen[0].Hindered; !strings.Contains(got, "set include6") {
+		t.Errorf("bird6 without a file: %q", got)
+	}
+	a, unread := byAddress{options: Options{Interface: "lo"}}, sight{err: routers.ErrUnavailable}
+	if got := a.hinders(routers.Observation{Prefix: four}, unread); got != "" || !unread.has("dns") {
+		t.Errorf("a bird that could not be asked: %q", got)
+	}
+	if got := a.hinders(routers.Observation{Prefix: four, Stage: routers.Selected}, sight{}); got != "" {
+		t.Errorf("a prefix that is taken all the same: %q", got)
+	}
+}
+
+// What was disabled at run time is told apart by the BIRD that has it: the two of 1.6 may have protocols by one name.
+func TestRestsOfTwo(t *testing.T) {
+	one, other := deaf{v: ctl.Version{Major: 1}}, deaf{v: ctl.Version{Major: 1}, asked: new(int)}
+	m := &memo{}
+	m.disabled(one, map[string]map[netip.Prefix]bool{"anycast": {four: true}}, errors.New("full"))
+	m.disabled(other, map[string]map[netip.Prefix]bool{"anycast": {six: true}}, errors.New("closed"))
+	if got := m.ask(one, changes(routers.Announced)); len(got) != 1 || len(got["anycast"]) != 1 || got["anycast"][four] != routers.Announced {
+		t.Errorf("of the one: %v", got)
+	}
+	m.mended(one)
+	if got := m.resting(other, []string{"anycast"}, "DNS_OFF"); !strings.Contains(got, "(closed)") {
+		t.Errorf("of the other: %s", got)
+	}
+	if got := m.ask(other, nil); len(got) != 1 || got["anycast"][six] != routers.Withdrawn {
+		t.Errorf("of the other: %v", got)
+	}
+	if got := m.ask(one, nil); len(got) != 0 {
+		t.Errorf("of what is mended: %v", got)
+	}
+}
+
+// A file that could not be written is known as it was.
+func TestKnownAfterFailedWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bird", "vouch.conf")
+	fatal(t, os.Mkdir(filepath.Dir(path), 0o755))
+	m := &memo{}
+	fatal(t, m.write(path, []byte("ours")))
+	fatal(t, os.RemoveAll(filepath.Dir(path)))
+	if err := m.write(path, []byte("new")); err == nil {
+		t.Fatal("written without a directory")
+	}
+	fatal(t, os.Mkdir(filepath.Dir(path), 0o755))
+	for text, known := range map[string]bool{"ours": true, "new": false} {
+		fatal(t, os.WriteFile(path, []byte(text), 0o644))
+		if m.knows(path) != known {
+			t.Errorf("%q is known: %v", text, !known)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package bird
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"net/netip"
 	"os"
@@ -20,11 +19,11 @@ import (
 type memo struct {
 	mu       sync.Mutex
 	tried    bool
-	rests    map[station]rest       // the protocols that were disabled at run time
-	shelves  map[string]shelf       // by path
-	verdicts map[talker]verdict     // on the configuration of each BIRD
-	known    map[string][][]byte    // by path: what vouch last wrote, or found there when it was to write; both while it writes
-	changed  map[string][]time.Time // by path: when it was found to be another than that, the last mostChanges
+	rests    map[station]rest        // the protocols that were disabled at run time
+	shelves  map[string]shelf        // by path
+	verdicts map[talker]verdict      // on the configuration of each BIRD
+	known    map[string][][]byte     // by path: what vouch last wrote, or found there when it was to write; both while it writes
+	changed  map[string][2]time.Time // by path: when it was found to be another than that, the last time but one and the last
 }
 
 // A station is a protocol of one BIRD: the two of 1.6 may have protocols by the same name.
@@ -113,11 +112,9 @@ func (m *memo) resting(t talker, protocols []string, definition string) string {
 	return few(protocols) + " with its route is down: disabled at run time, or by something else than " + definition
 }
 
-const (
-	// mostChanges of a file by something else than vouch, within changesTime, are one tool that does it again and again.
-	mostChanges = 3
-	changesTime = 5 * time.Minute
-)
+// contestTime is within what two changes of a file by something else than vouch are one tool that does it again and
+// again: a day, and by what a nightly job may be late.
+const contestTime = 25 * time.Hour
 
 // write puts text in the place of the file at path; nil removes it.
 func (m *memo) write(path string, text []byte) error {
@@ -146,10 +143,9 @@ func (m *memo) read(path string) ([]byte, error) {
 	defer m.mu.Unlock()
 	if len(m.known[path]) > 0 && !m.isKnown(path, text) {
 		if m.changed == nil {
-			m.changed = map[string][]time.Time{}
+			m.changed = map[string][2]time.Time{}
 		}
-		times := append(m.changed[path], time.Now())
-		m.changed[path] = times[max(0, len(times)-mostChanges):]
+		m.changed[path] = [2]time.Time{m.changed[path][1], time.Now()}
 	}
 	m.know(path, text)
 	return text, nil
@@ -174,22 +170,22 @@ func (m *memo) knows(path string) bool {
 	return err == nil && m.isKnown(path, text)
 }
 
-// contested says that something else than vouch changes a file again and again.
+// contested says that something else than vouch changes a file again and again. It stays so until that has stopped for
+// contestTime.
 func (m *memo) contested(path string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	times := m.changed[path]
-	return len(times) == mostChanges && time.Since(times[0]) < changesTime
+	before, last := m.changed[path][0], m.changed[path][1]
+	return last.Sub(before) < contestTime && time.Since(last) < contestTime
 }
 
-// examine tells of a file that something else than vouch changes again and again.
+// examine tells of a file that is contested, in the same words as long as it is.
 func (m *memo) examine(path string) []routers.Finding {
 	if !m.contested(path) {
 		return nil
 	}
 	return []routers.Finding{{Severity: routers.Warning, Subject: path,
-		Text: fmt.Sprintf("something else than vouch has changed it, or put another in its place, at least %d times in %.0f minutes: vouch wrote it anew each time, and until then bird may have read the other",
-			mostChanges, changesTime.Minutes()),
+		Text:   "something else than vouch changes it, or puts another in its place, again and again, the last two times within a day: vouch writes it anew each time, and until then bird may read the other",
 		WayOut: "find who writes it, such as Ansible, Puppet, Salt, a backup that is restored, or a script beside `birdc configure`, and take the file out of that"}}
 }
 

@@ -22,6 +22,8 @@ type sight struct {
 	stubs  []string       // those of them that have it from an interface, without a route
 	peers  []routers.Peer // Advertised: was given a route of this node's own
 
+	protocols []protocol // all of that BIRD's
+
 	givers     map[string]string // by peer: the protocol whose route it was given, where BIRD tells
 	shortfalls map[string]string // by peer: what a degraded prefix lacks there
 	err        error             // not nil: something could not be read, and the rest may lack what it says
@@ -29,6 +31,11 @@ type sight struct {
 
 // given names the peers that have the prefix from this node.
 func (s sight) given() []string { return routers.Observation{Peers: s.peers}.Reached() }
+
+// has says whether BIRD has a protocol of that name, or could not be asked.
+func (s sight) has(name string) bool {
+	return s.err != nil || slices.ContainsFunc(s.protocols, func(p protocol) bool { return p.name == name })
+}
 
 // best is a route of this node's own that its table prefers.
 func (s sight) best() (route, bool) {
@@ -179,7 +186,7 @@ func (s sight) observation(p netip.Prefix, wanted int) routers.Observation {
 // sight judges what was read of one prefix.
 func (rd reading) sight(p netip.Prefix) sight {
 	found := rd.routes[p]
-	s := sight{routes: found.routes, err: found.err, givers: map[string]string{}, shortfalls: rd.shortfalls}
+	s := sight{routes: found.routes, err: found.err, protocols: rd.protocols, givers: map[string]string{}, shortfalls: rd.shortfalls}
 	own, err := rd.own(found.routes)
 	s.own = own
 	if s.err == nil {

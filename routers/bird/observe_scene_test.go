@@ -106,7 +106,7 @@ func sceneConfig(text string, r lab.Release, family string) string {
 func openScene(t *testing.T, r lab.Release, head string) *scene {
 	t.Helper()
 	net := lab.Open(t, r)
-	ctx := sceneWithin(t, 30*time.Second)
+	ctx := sceneWithin(t, time.Minute)
 	s := &scene{release: r}
 	var errs [10]error
 	s.node, errs[0] = net.Node("node")
@@ -133,6 +133,9 @@ func openScene(t *testing.T, r lab.Release, head string) *scene {
 	return s
 }
 
+// unhurried is what BIRD has for an answer on a busy machine.
+const unhurried = 3 * time.Second
+
 func sceneWithin(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -144,7 +147,7 @@ func sceneWithin(t *testing.T, limit time.Duration) context.Context {
 func sceneWait(t *testing.T, what string, wrong func() error) {
 	t.Helper()
 	var last error
-	err := lab.Wait(sceneWithin(t, 25*time.Second), what, 20*time.Millisecond, func() (bool, error) {
+	err := lab.Wait(sceneWithin(t, time.Minute), what, 20*time.Millisecond, func() (bool, error) {
 		last = wrong()
 		return last == nil, last
 	})
@@ -154,7 +157,7 @@ func sceneWait(t *testing.T, what string, wrong func() error) {
 }
 
 func (s *scene) options() Options {
-	o := Options{Via: ViaSocket, Socket: s.main.Socket(), Timeout: time.Second, MinPeers: 1, Socket6: s.main.Socket() + ".none"}
+	o := Options{Via: ViaSocket, Socket: s.main.Socket(), Timeout: unhurried, MinPeers: 1, Socket6: s.main.Socket() + ".none"}
 	if s.six != nil {
 		o.Socket6 = s.six.Socket()
 	}

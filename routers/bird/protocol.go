@@ -24,6 +24,9 @@ func (b byProtocol) observe(ctx context.Context, ps []netip.Prefix) ([]routers.O
 		symbol, worse := b.names.of(p)
 		s := sights[p].of(symbol, worse)
 		os[i] = s.observation(p, b.options.MinPeers)
+		if !sights[p].has(symbol) {
+			os[i].Hindered = "bird has no protocol " + symbol + ": name the one that has " + p.String() + " with symbol in the service or in [router]"
+		}
 		os[i].Degraded = worse != "" && len(s.own) > 0 && s.by(worse) && !s.by(symbol)
 	}
 	parts := b.daemons.split(ctx, ps)

@@ -67,7 +67,7 @@ type pair struct {
 }
 
 func pairOptions(kind string) Options {
-	o := Options{Via: ViaSocket, Timeout: time.Second, Symbol: "dns", Symbol6: "dns6"}
+	o := Options{Via: ViaSocket, Timeout: unhurried, Symbol: "dns", Symbol6: "dns6"}
 	d := &o.Degraded
 	switch kind {
 	case MethodProtocol:
@@ -94,7 +94,7 @@ func pairOptions(kind string) Options {
 func openPair(t *testing.T, r lab.Release, kind string) *pair {
 	t.Helper()
 	net := lab.Open(t, r)
-	ctx := sceneWithin(t, 30*time.Second)
+	ctx := sceneWithin(t, time.Minute)
 	core, err := net.Node("core")
 	fatal(t, err)
 	node, err := net.Node("node")
@@ -164,7 +164,7 @@ func (p *pair) coreHas(ctx context.Context, q netip.Prefix) string {
 // settle asks until both prefixes are read to be as wanted, and then whether the core agrees.
 func (p *pair) settle(t *testing.T, want routers.Want) {
 	t.Helper()
-	ctx := sceneWithin(t, 25*time.Second)
+	ctx := sceneWithin(t, time.Minute)
 	var os []routers.Observation
 	var asked, err error
 	met := func(o routers.Observation) bool {

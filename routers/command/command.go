@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -99,6 +100,11 @@ func Run(ctx context.Context, s Spec) (Output, error) {
 	return out, fmt.Errorf("%s: %w", s.Path, err)
 }
 
+// starting is held while a program is started, until this process has let go of its ends of the pipes: another one that
+// is forked by then has them too until it is executed, which takes a busy machine longer than pipeDelay, and would be
+// taken for something that was left running.
+var starting sync.Mutex
+
 // launch starts the program, and gives a stream for each of what is to be kept, stdout first.
 func launch(s Spec, kept ...*capped) (c *exec.Cmd, streams []*pipe, err error) {
 	defer func() {
@@ -125,6 +131,8 @@ func launch(s Spec, kept ...*capped) (c *exec.Cmd, streams []*pipe, err error) {
 		streams = append(streams, p)
 	}
 	c.Stdout, c.Stderr = streams[0].to, streams[1].to
+	starting.Lock()
+	defer starting.Unlock()
 	if err := c.Start(); err != nil {
 		return nil, streams, err
 	}

@@ -39,7 +39,10 @@ func StartLasting(s Spec, output *os.File) (*Lasting, error) {
 		defer in.Close()
 		c.Stdin = in
 	}
-	if err := c.Start(); err != nil {
+	starting.Lock()
+	err = c.Start()
+	starting.Unlock()
+	if err != nil {
 		return nil, startError(s.Path, err)
 	}
 	l := &Lasting{spec: s, output: output, cmd: c, done: make(chan struct{})}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -58,6 +59,43 @@ func TestUnfinishedByContext(t *testing.T) {
 	cancel()
 	if _, whole, _ := wait(ctx, c, streams); whole {
 		t.Error("whole")
+	}
+}
+
+// Programs that are started side by side do not hold each other's output, however late the one is executed.
+func TestSideBySide(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "output"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	others, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	for i := range 4 {
+		all.Go(func() {
+			for others.Err() == nil {
+				if i > 0 {
+					_, _ = Run(others, sh("exit 0"))
+				} else if l, err := StartLasting(sh("exit 0"), file); err == nil {
+					<-l.Done()
+				}
+			}
+		})
+	}
+	for range 300 {
+		c, streams, err := launch(sh("exit 0"), &capped{max: 100}, &capped{max: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.Wait()
+		for _, p := range streams {
+			p.finish()
+			if err != nil || !p.whole {
+				t.Fatalf("somebody holds its output when it has ended (%v)", err)
+			}
+		}
 	}
 }
 

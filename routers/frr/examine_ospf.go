@@ -15,10 +15,11 @@ type ospfConfig struct {
 	area         bool           // the interface is in an area by its own block, or by ospf6d's older statement
 	networks     []netip.Prefix // network statements (ospfd)
 	redistribute redistribution
+	lists        map[string]string // the access-lists of `distribute-list NAME out SOURCE`, by source (ospfd)
 }
 
 func parseOSPFConfig(text, iface string) ospfConfig {
-	c := ospfConfig{redistribute: redistribution{}}
+	c := ospfConfig{redistribute: redistribution{}, lists: map[string]string{}}
 	blocks(text, ofInterface(iface), func(words []string) {
 		c.area = c.area || len(words) >= 4 && words[2] == "area"
 	})
@@ -30,6 +31,8 @@ func parseOSPFConfig(text, iface string) ospfConfig {
 		switch {
 		case words[0] == "redistribute" && len(words) >= 2:
 			c.redistribute.add(words)
+		case words[0] == "distribute-list" && len(words) == 4:
+			c.lists[words[3]] = words[1]
 		case words[0] == "network" && len(words) >= 2:
 			if p, err := netip.ParsePrefix(words[1]); err == nil {
 				c.networks = append(c.networks, p.Masked())
@@ -60,12 +63,35 @@ func (rd reading) ospf(o Options, ps []netip.Prefix) []routers.Finding {
 		case !c.router:
 			found = append(found, routers.Finding{Severity: routers.Failing, Subject: d, Text: "it runs, but ospf is not configured", WayOut: "configure `router " + strings.TrimSuffix(d, "d") + "`"})
 		case o.Method == MethodStatic:
-			found = append(found, o.redistributes(d, c.redistribute, parseFilters(text), mine))
+			f := parseFilters(text)
+			found = append(found, c.listed(o.redistributes(d, c.redistribute, f, mine), o.redistributed(), f, mine))
 		default:
 			found = append(found, c.addresses(d, o.Interface, mine)...)
 			found = append(found, rd.exposed(c, d, o.Interface, mine)...)
 			found = append(found, examineCosts(parseCosts(text, o.Interface), d, o)...)
 		}
+	}
+	return found
+}
+
+// listed makes of what was found of a redistribution what it comes to with the distribute-list behind it. One that does
+// not exist lets all through, and one that was only remarked on now the one and now the other (8.4.4, 10.3).
+func (c ospfConfig) listed(found routers.Finding, source string, f filters, ps []netip.Prefix) routers.Finding {
+	name, routeMap := c.lists[source], c.redistribute[source]
+	rules, there := f.accessLists["ip "+name]
+	if !there || found.Severity == routers.Failing {
+		return found
+	}
+	behind := sifted(routers.Finding{Subject: found.Subject, Text: fmt.Sprintf("redistributes %s routes through distribute-list %s", source, name),
+		WayOut: fmt.Sprintf("have access-list %s permit it, or take `distribute-list %[1]s out %s` away", name, source)}, ps,
+		func(p netip.Prefix) (verdict, string) {
+			if len(rules) == 0 {
+				return untold, ""
+			}
+			return judge(rules, p), ""
+		})
+	if behind.Severity > found.Severity || source == SourceKernel && routeMap == "" { // not whatever anybody puts there
+		return behind
 	}
 	return found
 }

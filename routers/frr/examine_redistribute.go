@@ -66,13 +66,20 @@ func (f filters) admits(found routers.Finding, name string, ps []netip.Prefix) r
 		found.WayOut = "configure route-map " + name + ", or take it out of the redistribution"
 		return found
 	}
+	found.WayOut = "have route-map " + name + " permit it, in the prefix-list that it matches"
+	return sifted(found, ps, func(p netip.Prefix) (verdict, string) { return f.routeMap(name, p, depth), f.lacks(name, p) })
+}
+
+// sifted says what becomes of the prefixes by a filter, which found names last, with the way out of what it denies. The
+// judge gives its verdict, and what list it lacks.
+func sifted(found routers.Finding, ps []netip.Prefix, judge func(netip.Prefix) (v verdict, lacks string)) routers.Finding {
 	var denied, unknown []string
 	why := ""
 	for _, p := range ps {
-		switch f.routeMap(name, p, depth) {
+		switch v, list := judge(p); v {
 		case deny:
 			denied = append(denied, p.String())
-			if list := f.lacks(name, p); list != "" && why == "" {
+			if list != "" && why == "" {
 				why = ": there is no " + list
 			}
 		case untold:
@@ -82,10 +89,11 @@ func (f filters) admits(found routers.Finding, name string, ps []netip.Prefix) r
 	switch {
 	case len(denied) > 0:
 		found.Severity, found.Text = routers.Failing, found.Text+", which does not permit "+strings.Join(denied, ", ")+why+": not announced"
-		found.WayOut = "have route-map " + name + " permit it, in the prefix-list that it matches"
 	case len(unknown) > 0:
 		found.Severity, found.Text = routers.Notice, found.Text+"; whether that permits "+strings.Join(unknown, ", ")+" cannot be told from here"
 		found.WayOut = "look at the protocol's table once it is announced"
+	default:
+		found.WayOut = ""
 	}
 	return found
 }

@@ -59,6 +59,44 @@ exit
 	}
 }
 
+// What a distribute-list of ospfd leaves of a redistribution.
+func TestListed(t *testing.T) {
+	const lists = `access-list SOME seq 5 deny 10.54.0.0/16
+access-list SOME seq 10 permit 10.53.53.53/32 exact-match
+access-list EXTENDED seq 5 permit ip any any
+access-list BARE remark nothing
+route-map ALL permit 10
+exit
+`
+	const plain = " redistribute static\n redistribute kernel\n"
+	const through, out = "ospfd: redistributes static routes through distribute-list ", " > have access-list SOME permit it, or take `distribute-list SOME out static` away"
+	const look = "; whether that permits 10.53.53.53/32 cannot be told from here > look at the protocol's table once it is announced"
+	for name, c := range map[string]struct {
+		source, lines string
+		p             netip.Prefix
+		want          string
+	}{
+		"permitted":                  {SourceStatic, plain + " distribute-list SOME out static\n", p4, "ok ospfd: redistributes static routes"},
+		"denied":                     {SourceStatic, plain + " distribute-list SOME out static\n", s4, "fail " + through + "SOME, which does not permit 10.53.54.1/32: not announced" + out},
+		"behind a route-map":         {SourceStatic, " redistribute static route-map ALL\n distribute-list SOME out static\n", s4, "fail " + through + "SOME, which does not permit 10.53.54.1/32: not announced" + out},
+		"of another source":          {SourceStatic, plain + " distribute-list SOME out kernel\n", s4, "ok ospfd: redistributes static routes"},
+		"not there":                  {SourceStatic, plain + " distribute-list NOSUCH out static\n", s4, "ok ospfd: redistributes static routes"},
+		"extended":                   {SourceStatic, plain + " distribute-list EXTENDED out static\n", p4, "note " + through + "EXTENDED" + look},
+		"without an entry":           {SourceStatic, plain + " distribute-list BARE out static\n", p4, "note " + through + "BARE" + look},
+		"not taken":                  {SourceStatic, " distribute-list SOME out static\n", s4, "fail ospfd: does not redistribute static routes, so that none is announced > configure `redistribute static`"},
+		"kernel":                     {SourceKernel, plain + " distribute-list SOME out kernel\n", p4, "ok ospfd: redistributes kernel routes through distribute-list SOME"},
+		"kernel, behind a route-map": {SourceKernel, " redistribute kernel route-map ALL\n distribute-list SOME out kernel\n", p4, "ok ospfd: redistributes kernel routes through route-map ALL"},
+		"kernel, not taken":          {SourceKernel, " distribute-list SOME out kernel\n", p4, "fail ospfd: does not redistribute kernel routes, so that none is announced > configure `redistribute kernel`"},
+		"kernel, no such list":       {SourceKernel, plain + " distribute-list NOSUCH out kernel\n", p4, "note ospfd: redistributes kernel routes without a route-map, so that whatever anybody puts into the kernel is announced > configure `redistribute kernel route-map NAME`, with a prefix-list of what is to be announced"},
+	} {
+		o := Options{Method: MethodStatic, Protocol: ProtocolOSPF, source: c.source}
+		rd := reading{configs: map[string]string{"ospfd": "router ospf\n" + c.lines + "exit\n" + lists}}
+		if diff := cmp.Diff([]string{c.want}, told(rd.ospf(o, []netip.Prefix{c.p}))); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
 // A prefix on an interface has a route there that wins, by the names of both releases.
 func TestOutdone(t *testing.T) {
 	lo := []nexthop{{Interface: "lo"}}

@@ -1,6 +1,7 @@
 package frr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func bgpLabOf(t testing.TB, release lab.Release, o Options) (*bench, *lab.FRR, *
   redistribute static
 `, "bgpd", "staticd")
 	check(t, err)
-	o.SocketDir = nodeFRR.SocketDir()
+	o.SocketDir, o.Timeout = nodeFRR.SocketDir(), cmp.Or(o.Timeout, unhurried)
 	return &bench{t, node, nodeFRR, New(o)}, coreFRR, core
 }
 
@@ -122,7 +123,7 @@ func TestLabAddressBGP(t *testing.T) {
 }
 
 func TestLabNetworkFaults(t *testing.T) {
-	b, coreFRR, _ := bgpLab(t, Options{Method: MethodNetwork, Via: ViaSocket, Timeout: 300 * time.Millisecond})
+	b, coreFRR, _ := bgpLab(t, Options{Method: MethodNetwork, Via: ViaSocket, Timeout: time.Second})
 	check(t, b.node.Address(t.Context(), "add", p4.String(), "lo"))
 	b.apply(announce(p4)...)
 	b.await(routers.Advertised, p4)
@@ -132,7 +133,7 @@ func TestLabNetworkFaults(t *testing.T) {
 	b.await(routers.Advertised, p4)
 
 	check(t, b.frr.Signal("bgpd", syscall.SIGSTOP))
-	b.unavailable("does not answer within 300ms (hung?)", p4)
+	b.unavailable("does not answer within 1s (hung?)", p4)
 	if err := b.r.Apply(t.Context(), withdraw(p4)); !errors.Is(err, routers.ErrUnavailable) {
 		t.Errorf("withdraw from a hung daemon: %v", err)
 	}

@@ -39,7 +39,7 @@ func whole(o routers.Observation) bool  { return o.Stage == routers.Advertised &
 // An address that is taken away while zebra hangs, so that OSPF goes on announcing it, is as wanted
 // neither way, and comes back when it is asked for.
 func TestLabBlackhole(t *testing.T) {
-	l, b := ospfLab(t, lab.AnycastOptions{}, Options{Via: ViaSocket, Timeout: 300 * time.Millisecond})
+	l, b := ospfLab(t, lab.AnycastOptions{}, Options{Via: ViaSocket, Timeout: time.Second})
 	p := lab.Service
 	b.apply(announce(p)...)
 	b.until("whole", p, nil, whole)
@@ -47,7 +47,7 @@ func TestLabBlackhole(t *testing.T) {
 	check(t, b.frr.Signal("zebra", syscall.SIGSTOP))
 	check(t, b.node.Address(t.Context(), "del", p.String(), "lo"))
 	o := b.until("broken", p, routers.ErrUnavailable, broken)
-	for _, part := range []string{`announced although not on interface "lo"`, "zebra does not answer within 300ms (hung?)"} {
+	for _, part := range []string{`announced although not on interface "lo"`, "zebra does not answer within 1s (hung?)"} {
 		if !strings.Contains(o.Detail, part) {
 			t.Errorf("detail %q", o.Detail)
 		}
@@ -73,7 +73,7 @@ func TestLabBlackholeBGP(t *testing.T) {
 	b.hops(core, p4, node1, true)
 	b.apply(announce(p4)...)
 	b.until("whole", p4, nil, whole)
-	b.r = New(Options{Method: MethodNetwork, SocketDir: b.frr.SocketDir()})
+	b.r = New(Options{Method: MethodNetwork, SocketDir: b.frr.SocketDir(), Timeout: unhurried})
 	if o := b.until("whole", p4, nil, whole); o.Detail != "" {
 		t.Errorf("detail %q", o.Detail)
 	}

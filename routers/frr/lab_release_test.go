@@ -1,6 +1,7 @@
 package frr
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,7 +34,7 @@ func everyRelease(t *testing.T, test func(t *testing.T, release lab.Release)) {
 // counted has the driver's changes counted: commands in a node that configures.
 func (b *bench) counted(o Options) *atomic.Int64 {
 	var commands atomic.Int64
-	o.SocketDir = b.frr.SocketDir()
+	o.SocketDir, o.Timeout = b.frr.SocketDir(), cmp.Or(o.Timeout, unhurried)
 	o = o.withDefaults()
 	talk := newTalker(o)
 	b.r = newRouter(o, func(ctx context.Context, s session) ([]vty.Reply, error) {

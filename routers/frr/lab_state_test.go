@@ -15,7 +15,7 @@ import (
 // While somebody holds FRR 10's configuration, it is busy; then it is not.
 func TestLabLocked(t *testing.T) {
 	b, _, core := bgpLabOf(t, lab.FRR10, Options{Method: MethodStatic, Protocol: ProtocolBGP})
-	static, owner := b.r, New(Options{Owner: OwnerFRR, SocketDir: b.frr.SocketDir()})
+	static, owner := b.r, New(Options{Owner: OwnerFRR, SocketDir: b.frr.SocketDir(), Timeout: unhurried})
 	b.apply(announce(s4)...)
 	b.await(routers.Advertised, s4)
 	check(t, b.node.Address(t.Context(), "add", p4.String(), "lo"))
@@ -62,7 +62,7 @@ func TestLabConfiguredLater(t *testing.T) {
 		check(t, err)
 		f, err := node.FRRFrom(t.Context(), release, "", "bgpd", "staticd")
 		check(t, err)
-		b := &bench{t, node, f, New(Options{Method: MethodNetwork, SocketDir: f.SocketDir()})}
+		b := &bench{t, node, f, New(Options{Method: MethodNetwork, SocketDir: f.SocketDir(), Timeout: unhurried})}
 		b.unavailable("not configured yet", p4)
 		if err := b.r.Apply(t.Context(), announce(p4)); !errors.Is(err, routers.ErrUnavailable) {
 			t.Errorf("announce: %v", err)

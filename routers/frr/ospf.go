@@ -55,16 +55,17 @@ func ospfDaemon(p netip.Prefix) string {
 // An lsdb is what this node originates in one family.
 type lsdb struct {
 	held      map[netip.Prefix]entry
-	flushed   map[netip.Prefix]bool // external, being flushed: since when is not told (ospfd only)
-	linked    bool                  // there is a router-LSA of the node's own with links, perhaps being flushed (ospfd only)
-	alone     bool                  // and none of the links leads to another router (ospfd only)
-	age       int                   // seconds, of the LSA that holds the node's own networks; -1 when there is none
-	early     int                   // by how many seconds the daemon may call an LSA older than it is
-	neighbors []string              // routers with which there is a full adjacency
-	behind    []string              // those of them that have not acknowledged everything
-	apart     []string              // and perhaps not even the LSA that holds the node's own networks
-	full      map[string]int        // those of them all: since when in seconds, where that is known
-	settled   []string              // and which of them have acknowledged everything once since then
+	flushed   map[netip.Prefix]bool             // external, being flushed: since when is not told (ospfd only)
+	linked    bool                              // there is a router-LSA of the node's own with links, perhaps being flushed (ospfd only)
+	alone     bool                              // and none of the links leads to another router (ospfd only)
+	age       int                               // seconds, of the LSA that holds the node's own networks; -1 when there is none
+	early     int                               // by how many seconds the daemon may call an LSA older than it is
+	neighbors []string                          // routers with which there is a full adjacency
+	behind    []string                          // those of them that have not acknowledged everything
+	apart     []string                          // and perhaps not even the LSA that holds the node's own networks
+	full      map[string]int                    // those of them all: since when in seconds, where that is known
+	settled   []string                          // and which of them have acknowledged everything once since then
+	known     map[string]map[netip.Prefix]entry // what each of them had acknowledged when nothing was outstanding, if ever since then
 }
 
 // view reads the databases of the families asked for, side by side: when one daemon hangs the other
@@ -146,14 +147,15 @@ func (db lsdb) sight(p netip.Prefix) sight {
 		}
 		return s
 	}
-	s := sight{stage: routers.Advertised, peers: db.peers(), detail: fmt.Sprintf("%s, cost %d", e.kind, e.cost), stale: staleBy(ospfDaemon(p)), routed: e.kind == externalLSA, cost: e.cost}
+	s := sight{stage: routers.Advertised, peers: db.peers(p, e), detail: fmt.Sprintf("%s, cost %d", e.kind, e.cost), stale: staleBy(ospfDaemon(p)), routed: e.kind == externalLSA, cost: e.cost}
 	told := func(p routers.Peer) bool { return p.Stage == routers.Advertised }
+	if !slices.ContainsFunc(s.peers, told) {
+		s.stage = routers.Selected
+	}
 	switch who := db.late(e.age); {
 	case len(db.neighbors) == 0:
-		s.stage = routers.Selected
 		s.detail += ", no full neighbour to tell"
-	case !slices.ContainsFunc(s.peers, told):
-		s.stage = routers.Selected
+	case s.stage == routers.Selected && !slices.ContainsFunc(db.neighbors, func(n string) bool { return !db.joining(n) }):
 		s.detail += ", not yet acknowledged by " + strings.Join(db.neighbors, ", ") + " since the adjacency is there"
 	case who != "":
 		s.detail += ", not yet acknowledged by " + who
@@ -161,15 +163,29 @@ func (db lsdb) sight(p netip.Prefix) sight {
 	return s
 }
 
-// peers gives the neighbours, and which of them cannot be said to have this node's LSAs.
-func (db lsdb) peers() []routers.Peer {
+// peers gives the neighbours, and which of them cannot be said to have the LSA of a prefix.
+func (db lsdb) peers(p netip.Prefix, e entry) []routers.Peer {
 	peers := advertisedTo(db.neighbors)
-	for i, p := range peers {
-		if db.joining(p.Name) {
+	for i, n := range peers {
+		switch {
+		case db.joining(n.Name):
 			peers[i].Stage, peers[i].Detail = routers.Selected, "the adjacency is new, and not everything acknowledged yet"
+		case db.owes(n.Name, p, e):
+			peers[i].Stage, peers[i].Detail = routers.Selected, "not yet acknowledged"
 		}
 	}
 	return peers
+}
+
+// owes tells whether a neighbour ought to have acknowledged the LSA that holds a prefix, and has not. What is outstanding
+// may be a later change where the prefix was there when nothing was.
+func (db lsdb) owes(neighbor string, p netip.Prefix, e entry) bool {
+	outstanding := db.apart
+	if e.kind == externalLSA {
+		outstanding = db.behind
+	}
+	_, known := db.known[neighbor][p]
+	return e.age >= patient && slices.Contains(outstanding, neighbor) && !known
 }
 
 // joins is for how many seconds after an adjacency has become full what this node originates counts as a part

@@ -140,6 +140,42 @@ func TestHeardKeeps(t *testing.T) {
 	}
 }
 
+// What no neighbour has acknowledged in time is told to nobody yet; one that has is enough. What each had acknowledged
+// before the last change it has, whatever is outstanding.
+func TestOwed(t *testing.T) {
+	const a, b = "10.0.0.1", "10.0.0.2"
+	later, external := netip.MustParsePrefix("10.53.53.99/32"), entry{externalLSA, 20, 3}
+	now := time.Now()
+	var h heard
+	read := func(after int, behind []string, held map[netip.Prefix]entry) lsdb {
+		db := lsdb{held: held, age: 500 + after, neighbors: []string{a, b}, behind: behind, full: map[string]int{a: 600 + after, b: 600 + after}}
+		h.note("ospfd", &db, now.Add(time.Duration(after)*time.Second))
+		return db
+	}
+	is := func(name string, db lsdb, p netip.Prefix, stage routers.Stage, reached, detail string) {
+		t.Helper()
+		s := db.sight(p)
+		o := routers.Observation{Peers: s.peers}
+		if s.stage != stage || strings.Join(o.Reached(), " ") != reached || s.detail != "external LSA, cost 20"+detail {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	one, two := map[netip.Prefix]entry{s4: external}, map[netip.Prefix]entry{s4: external, later: external}
+	is("both owe it", read(0, []string{a, b}, one), s4, routers.Selected, "", ", not yet acknowledged by 10.0.0.1, 10.0.0.2")
+	is("one does", read(1, []string{b}, one), s4, routers.Advertised, a, ", not yet acknowledged by 10.0.0.2")
+	is("the other too", read(2, nil, one), s4, routers.Advertised, a+" "+b, "")
+	db := read(3, []string{a, b}, two)
+	is("the next is owed", db, later, routers.Selected, "", ", not yet acknowledged by 10.0.0.1, 10.0.0.2")
+	is("and not the first", db, s4, routers.Advertised, a+" "+b, ", not yet acknowledged by 10.0.0.1, 10.0.0.2")
+	db = lsdb{held: one, age: 1, neighbors: []string{a, b}, behind: []string{a, b}, full: map[string]int{a: 1, b: 1}}
+	h.note("ospfd", &db, now.Add(4*time.Second))
+	is("both adjacencies are new", db, s4, routers.Selected, "", ", not yet acknowledged by 10.0.0.1, 10.0.0.2")
+	read(5, []string{a, b}, map[netip.Prefix]entry{later: external})
+	is("the first comes again", read(6, []string{a, b}, two), s4, routers.Selected, "", ", not yet acknowledged by 10.0.0.1, 10.0.0.2")
+	young := map[netip.Prefix]entry{s4: {externalLSA, 20, 1}}
+	is("it is too early", read(7, []string{a, b}, young), s4, routers.Advertised, a+" "+b, "")
+}
+
 // One neighbour that has it is enough.
 func TestOneOfTwoJoins(t *testing.T) {
 	db := lsdb{held: map[netip.Prefix]entry{p4: {stubLink, 0, 1}}, age: 1}

@@ -92,11 +92,11 @@ func Anycast(ctx context.Context, o AnycastOptions) (*AnycastLab, error) {
 	return l, nil
 }
 
-// OpenAnycast is Anycast for a test, with Close as its cleanup. It takes at most a minute.
+// OpenAnycast is Anycast for a test, with Close as its cleanup. It takes at most five minutes.
 func OpenAnycast(tb TB, o AnycastOptions) *AnycastLab {
 	tb.Helper()
 	Require(tb, o.Core, o.Nodes)
-	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(tb.Context(), 5*time.Minute)
 	defer cancel()
 	l, err := Anycast(ctx, o)
 	if err != nil {

@@ -47,7 +47,7 @@ func follow(t *testing.T, l *lab.AnycastLab, p netip.Prefix) *lab.Follower {
 // becomes waits until the next hops are the given ones. ospf6d holds its LSAs back for up to 5 s.
 func becomes(t *testing.T, f *lab.Follower, since time.Time, via ...netip.Addr) lab.Seen {
 	t.Helper()
-	h, err := f.Await(within(t, 15*time.Second), since, func(now []netip.Addr) bool { return slices.Equal(now, via) })
+	h, err := f.Await(within(t, time.Minute), since, func(now []netip.Addr) bool { return slices.Equal(now, via) })
 	if err != nil {
 		t.Fatalf("%v, want %v; history %v", err, via, f.History())
 	}
@@ -76,12 +76,12 @@ func TestAnycastSpreadsOverBothNodes(t *testing.T) {
 
 	s, s6 := l.Client.Stream(t.Context(), lab.StreamConfig{Server: lab.Service.Addr()}), l.Client.Stream(t.Context(), lab.StreamConfig{Server: lab.Service6.Addr()})
 	for _, s := range []*lab.Stream{s, s6} {
-		if err := s.Until(within(t, 5*time.Second), time.Time{}, 20, "apu01", "apu02"); err != nil {
+		if err := s.Until(within(t, time.Minute), time.Time{}, 20, "apu01", "apu02"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, nd := range l.Nodes {
-		if err := l.Quiet(within(t, 15*time.Second), nd); err != nil {
+		if err := l.Quiet(within(t, time.Minute), nd); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,11 +98,11 @@ func TestAnycastSpreadsOverBothNodes(t *testing.T) {
 	if was := lo.History()[0].Addrs; !slices.Equal(was, []netip.Addr{lab.Service.Addr(), lab.Service6.Addr()}) {
 		t.Errorf("on lo there were %v", was)
 	}
-	if err := s.Until(within(t, 5*time.Second), gone.Time, 20, "apu02"); err != nil {
+	if err := s.Until(within(t, time.Minute), gone.Time, 20, "apu02"); err != nil {
 		t.Fatal(err)
 	}
 	end := time.Now()
-	if err := s.Settled(within(t, 5*time.Second), end); err != nil {
+	if err := s.Settled(within(t, time.Minute), end); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.Between(gone.Time.Add(50*time.Millisecond), end).ByNode["apu01"]; n > 0 {
@@ -188,7 +188,7 @@ func full(t *testing.T, nd *lab.AnycastNode) bool {
 // hasDefault waits until the node's kernel has a default route, or has none.
 func hasDefault(t *testing.T, nd *lab.AnycastNode, want bool) {
 	t.Helper()
-	err := lab.Wait(within(t, 20*time.Second), "the default route", 5*time.Millisecond, func() (bool, error) {
+	err := lab.Wait(within(t, time.Minute), "the default route", 5*time.Millisecond, func() (bool, error) {
 		via, err := nd.NextHops(anyDefault)
 		return len(via) > 0 == want, err
 	})
@@ -208,12 +208,12 @@ func TestFaultsShow(t *testing.T) {
 		make func() error
 	}{
 		{"nexthop objects flushed", func() error { _, err := nd.Run(t.Context(), "ip", "nexthop", "flush"); return err }},
-		{"zebra restarted alone", func() error { return nd.FRR.RestartDaemon(within(t, 10*time.Second), "zebra") }},
+		{"zebra restarted alone", func() error { return nd.FRR.RestartDaemon(within(t, time.Minute), "zebra") }},
 		{"zebra killed and started", func() error {
 			if err := nd.FRR.Kill("zebra"); err != nil {
 				return err
 			}
-			return nd.FRR.StartDaemon(within(t, 10*time.Second), "zebra")
+			return nd.FRR.StartDaemon(within(t, time.Minute), "zebra")
 		}},
 	} {
 		if err := fault.make(); err != nil {
@@ -223,7 +223,7 @@ func TestFaultsShow(t *testing.T) {
 		if !full(t, nd) {
 			t.Errorf("%s: the neighbour is not Full", fault.name)
 		}
-		if err := nd.FRR.RestartDaemon(within(t, 10*time.Second), "ospfd"); err != nil {
+		if err := nd.FRR.RestartDaemon(within(t, time.Minute), "ospfd"); err != nil {
 			t.Fatalf("%s: heal: %v", fault.name, err)
 		}
 		hasDefault(t, nd, true)
@@ -267,13 +267,13 @@ func TestDaemonsAreHandledOneByOne(t *testing.T) {
 		t.Error("a daemon was killed that was never started")
 	}
 	before := frr.PID("ospfd")
-	if err := frr.Restart(within(t, 20*time.Second)); err != nil {
+	if err := frr.Restart(within(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if after := frr.PID("ospfd"); after == before || after == 0 {
 		t.Errorf("ospfd was %d, is %d", before, after)
 	}
-	out, err := frr.Vtysh(within(t, 10*time.Second), "show running-config")
+	out, err := frr.Vtysh(within(t, time.Minute), "show running-config")
 	if err != nil || !strings.Contains(out, "network 10.53.53.0/24 area 0") || !strings.Contains(out, "ip ospf hello-interval 1") {
 		t.Errorf("the configuration was not loaded again (%v): %s", err, out)
 	}
@@ -293,14 +293,14 @@ func TestResolverDiesAndComesBack(t *testing.T) {
 	address(t, nd, "add", lab.Service)
 	becomes(t, follow(t, l, lab.Service), time.Now(), nd.Via)
 	s := l.Client.Stream(t.Context(), lab.StreamConfig{Server: lab.Service.Addr(), Timeout: 200 * time.Millisecond})
-	if err := s.Until(within(t, 5*time.Second), time.Time{}, 10, "apu01"); err != nil {
+	if err := s.Until(within(t, time.Minute), time.Time{}, 10, "apu01"); err != nil {
 		t.Fatal(err)
 	}
 	died := time.Now()
 	if err := nd.Resolver().Kill(); err != nil {
 		t.Fatal(err)
 	}
-	err := lab.Wait(within(t, 5*time.Second), "lost queries", 5*time.Millisecond, func() (bool, error) {
+	err := lab.Wait(within(t, time.Minute), "lost queries", 5*time.Millisecond, func() (bool, error) {
 		return len(s.Lost(died, time.Now())) >= 10, nil
 	})
 	if err != nil {
@@ -309,11 +309,11 @@ func TestResolverDiesAndComesBack(t *testing.T) {
 	if lost := s.Lost(time.Time{}, died.Add(-inFlight)); len(lost) > 0 {
 		t.Errorf("lost before the death: %v", lost)
 	}
-	if err := nd.StartUnbound(within(t, 5*time.Second)); err != nil {
+	if err := nd.StartUnbound(within(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	back := time.Now()
-	if err := s.Until(within(t, 5*time.Second), back, 10, "apu01"); err != nil {
+	if err := s.Until(within(t, time.Minute), back, 10, "apu01"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Stop(); err != nil {

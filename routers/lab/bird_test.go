@@ -18,10 +18,10 @@ const smallBIRD = "router id 10.0.0.1;\nprotocol device { }\n"
 func eachBIRD(t *testing.T, test func(t *testing.T, b *lab.BIRD)) {
 	for _, r := range lab.BIRDs {
 		starts := map[string]func(*lab.Node) (*lab.BIRD, error){
-			r.String(): func(nd *lab.Node) (*lab.BIRD, error) { return nd.BIRD(within(t, 10*time.Second), r, smallBIRD) },
+			r.String(): func(nd *lab.Node) (*lab.BIRD, error) { return nd.BIRD(within(t, time.Minute), r, smallBIRD) },
 		}
 		if r.Split() {
-			starts[r.String()+"six"] = func(nd *lab.Node) (*lab.BIRD, error) { return nd.BIRD6(within(t, 10*time.Second), r, smallBIRD) }
+			starts[r.String()+"six"] = func(nd *lab.Node) (*lab.BIRD, error) { return nd.BIRD6(within(t, time.Minute), r, smallBIRD) }
 		}
 		for name, start := range starts {
 			t.Run(name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestBIRD(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx := within(t, 20*time.Second)
+		ctx := within(t, time.Minute)
 		out, err := b.Birdc(ctx, "show status")
 		if err != nil || !strings.Contains(out, "BIRD "+want) {
 			t.Errorf("the client of %s said %q (%v)", want, out, err)
@@ -96,7 +96,7 @@ func hangs(t *testing.T, b *lab.BIRD) {
 func TestBIRDTakesFiles(t *testing.T) {
 	t.Parallel()
 	eachBIRD(t, func(t *testing.T, b *lab.BIRD) {
-		ctx := within(t, 20*time.Second)
+		ctx := within(t, time.Minute)
 		conf, err := b.Config()
 		if err != nil || conf != smallBIRD {
 			t.Fatalf("the configuration is %q (%v)", conf, err)
@@ -136,7 +136,7 @@ func TestBIRDThatCannotStartSaysWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = nd.BIRD(within(t, 10*time.Second), lab.BIRDHost, smallBIRD+"nonsense;\n")
+	_, err = nd.BIRD(within(t, time.Minute), lab.BIRDHost, smallBIRD+"nonsense;\n")
 	if err == nil || !strings.Contains(err.Error(), "bird.conf:3:") {
 		t.Fatalf("it said %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // Show asks the daemon one thing over its control socket, without a fork, and gives the lines of the
 // reply with their codes. A reply with a code from 8000 on is an error. Without a deadline in ctx it
-// waits at most 2 s. A command that changes something does so here too.
+// waits at most 10 s. A command that changes something does so here too.
 func (b *BIRD) Show(ctx context.Context, command string) (string, error) {
 	c, err := net.DialTimeout("unix", b.Socket(), time.Second)
 	if err != nil {
@@ -21,7 +21,7 @@ func (b *BIRD) Show(ctx context.Context, command string) (string, error) {
 	defer c.Close()
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		deadline = time.Now().Add(2 * time.Second)
+		deadline = time.Now().Add(10 * time.Second)
 	}
 	if err := c.SetDeadline(deadline); err != nil {
 		return "", fmt.Errorf("lab: %w", err)

@@ -125,7 +125,7 @@ func (f *FRR) StopDaemon(daemon string) error {
 	if err != nil {
 		return err
 	}
-	return p.end(syscall.SIGINT, 5*time.Second)
+	return p.end(syscall.SIGINT)
 }
 
 // RestartDaemon stops and starts one daemon alone, which FRR's watchfrr never does with zebra: the

@@ -122,7 +122,7 @@ func TestNewSweepsWhatADeadProcessLeft(t *testing.T) {
 	before := traces(t, left)
 	lab.Open(t)
 	// Another test program may have begun to remove it, and then New left that to it.
-	err := lab.Wait(within(t, 5*time.Second), "its end", 5*time.Millisecond, func() (bool, error) {
+	err := lab.Wait(within(t, time.Minute), "its end", 5*time.Millisecond, func() (bool, error) {
 		return len(traces(t, left)) == 0, nil
 	})
 	if err != nil {
@@ -216,7 +216,7 @@ func TestProcess(t *testing.T) {
 	}
 	// A process that has a handler for SIGTERM does not end while it is stopped.
 	p := start("sh", "-c", "trap 'exit 0' TERM; echo waits; while :; do sleep 0.1; done")
-	err = lab.Wait(within(t, 5*time.Second), "its word", time.Millisecond, func() (bool, error) {
+	err = lab.Wait(within(t, time.Minute), "its word", time.Millisecond, func() (bool, error) {
 		return p.Log() == "said\nwaits\n", errors.New(p.Log())
 	})
 	if err != nil {

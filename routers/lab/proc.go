@@ -77,13 +77,16 @@ func (p *Proc) Signal(sig os.Signal) error {
 	return nil
 }
 
-// Stop asks the process to end (SIGTERM), kills it when it has not after 5 s, and waits for it.
-func (p *Proc) Stop() error { return p.end(syscall.SIGTERM, 5*time.Second) }
+// patience is how long a process may take to end. A busy machine was seen to need more than five seconds.
+const patience = 30 * time.Second
+
+// Stop asks the process to end (SIGTERM), kills it when it has not after 30 s, and waits for it.
+func (p *Proc) Stop() error { return p.end(syscall.SIGTERM) }
 
 // Kill kills the process (SIGKILL) and waits for its end. One that has ended is no error.
-func (p *Proc) Kill() error { return p.end(syscall.SIGKILL, 5*time.Second) }
+func (p *Proc) Kill() error { return p.end(syscall.SIGKILL) }
 
-func (p *Proc) end(sig os.Signal, patience time.Duration) error {
+func (p *Proc) end(sig os.Signal) error {
 	if !p.Running() {
 		return nil
 	}

@@ -75,7 +75,7 @@ func comesAndGoes(t *testing.T, l *lab.AnycastLab, p netip.Prefix, via netip.Add
 
 func quiet(t *testing.T, l *lab.AnycastLab, nd *lab.AnycastNode) {
 	t.Helper()
-	if err := l.Quiet(within(t, 15*time.Second), nd); err != nil {
+	if err := l.Quiet(within(t, time.Minute), nd); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -120,7 +120,7 @@ func TestNodesAreAdjustable(t *testing.T) {
 	if err := nd.BIRD.WriteConfig(strings.Replace(conf, "disabled WEB_OFF", "disabled", 1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := nd.BIRD.Configure(within(t, 5*time.Second)); err != nil {
+	if err := nd.BIRD.Configure(within(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	becomes(t, follow(t, l, lab.Service), time.Now(), l.Nodes[0].Via)

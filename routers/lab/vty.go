@@ -10,7 +10,7 @@ import (
 
 // Show asks one daemon one thing over its vty socket, without a fork, and gives the reply's text.
 // A reply is text, three zero bytes, and a status byte; a status other than 0 is an error. Without
-// a deadline in ctx it waits at most 2 s.
+// a deadline in ctx it waits at most 10 s.
 func (f *FRR) Show(ctx context.Context, daemon, command string) (string, error) {
 	c, err := net.DialTimeout("unix", f.path(daemon+".vty"), time.Second)
 	if err != nil {
@@ -19,7 +19,7 @@ func (f *FRR) Show(ctx context.Context, daemon, command string) (string, error) 
 	defer c.Close()
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		deadline = time.Now().Add(2 * time.Second)
+		deadline = time.Now().Add(10 * time.Second)
 	}
 	if err := c.SetDeadline(deadline); err != nil {
 		return "", fmt.Errorf("lab: %w", err)

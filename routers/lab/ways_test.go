@@ -33,7 +33,7 @@ func take(t *testing.T, l *lab.AnycastLab, nd *lab.AnycastNode, w lab.Way, s sta
 			if err := b.WriteFile(file, included(l, b.Release(), v, w, s)); err != nil {
 				t.Fatal(err)
 			}
-			if err := b.Configure(within(t, 5*time.Second)); err != nil {
+			if err := b.Configure(within(t, time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 			if b.Release() == lab.BIRD207 { // takes some changes of a function for none
@@ -156,7 +156,7 @@ func goes(t *testing.T, l *lab.AnycastLab, w lab.Way) {
 			for _, i := range step.want {
 				want = append(want, via[i])
 			}
-			err := lab.Wait(within(t, 15*time.Second), fmt.Sprintf("%+v", step), 5*time.Millisecond, func() (bool, error) {
+			err := lab.Wait(within(t, time.Minute), fmt.Sprintf("%+v", step), 5*time.Millisecond, func() (bool, error) {
 				got, err := l.Core.NextHops(p)
 				if err == nil && !slices.Equal(got, want) {
 					err = fmt.Errorf("the next hops to %s are %v, not %v", p, got, want)

@@ -118,14 +118,18 @@ func TestRead(t *testing.T) {
 		"echo % error":                             {detail: "the first word is no stage: % error"},
 		"echo advertised; kill -SEGV $$":           {detail: "killed by SIGSEGV: advertised"},
 		"kill -TERM $$":                            {detail: "killed by SIGTERM"},
-		"sleep 100":                                {detail: "killed after 300ms"},
-		"echo advertised; sleep 100":               {detail: "killed after 300ms: advertised"},
+		"sleep 100":                                {detail: "killed after 2s"},
+		"echo advertised; sleep 100":               {detail: "killed after 2s: advertised"},
 		"exec /nonexistent/read":                   {detail: "not found"},
 		"printf 'advertised a\\033[31mb\\n\\377c'": {stage: routers.Advertised, detail: "a[31mb c"},
 	} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
-			r := New(Options{Read: sh("/", script), Timeout: 300 * time.Millisecond})
+			timeout := time.Minute
+			if strings.HasPrefix(want.detail, "killed after") {
+				timeout = 2 * time.Second
+			}
+			r := New(Options{Read: sh("/", script), Timeout: timeout})
 			os, err := r.Observe(t.Context(), []netip.Prefix{v4})
 			o := os[0]
 			if o.Prefix != v4 || o.Stage != want.stage || o.Degraded != want.degraded || !matches(o.Detail, want.detail) {
@@ -144,7 +148,7 @@ func TestRead(t *testing.T) {
 // matches compares a detail; how exactly a killed command's time is told depends on the machine.
 func matches(got, want string) bool {
 	if strings.HasPrefix(want, "killed after") {
-		return strings.HasPrefix(got, "killed after") && strings.HasSuffix(got, want[len("killed after 300ms"):])
+		return strings.HasPrefix(got, "killed after") && strings.HasSuffix(got, want[len("killed after 2s"):])
 	}
 	if want == "not found" {
 		return strings.HasSuffix(got, want)

@@ -22,9 +22,10 @@ import (
 const (
 	// abreast bounds how many commands run at once.
 	abreast = 8
-	// grace is how long after its time a command may take to be gone, once its group was killed. One that
-	// cannot be killed, such as a program run as another user by sudo, is waited for no longer.
-	grace = 250 * time.Millisecond
+	// grace is how long after its time a command may take to be gone, once its group was killed: a busy machine was
+	// seen to need half a second. One that cannot be killed, such as a program run as another user by sudo, is waited
+	// for no longer.
+	grace = time.Second
 	// maxOutput is kept of what a command writes, from the beginning.
 	maxOutput = 4 << 10
 	// maxLine bounds what is shown of it, in characters.

@@ -22,9 +22,9 @@ type node struct {
 	there     bool
 	blackhole bool
 	tag       uint32
-	strange   bool // the tag is neither absent nor that of what is degraded: somebody's own blackhole
+	strange   bool // its blackhole has what we would not have put there: it is somebody's own
 	distance  int
-	others    []string // children that are not ours: next-hop, description …
+	others    []string // what is not ours: next-hop, description, blackhole tag 5 …
 	spelled   []named  // each of its nodes
 }
 
@@ -37,6 +37,11 @@ type named struct {
 // ours tells whether there is nothing in it but what we make. VyOS 1.4 leaves an empty node behind when its
 // last child is deleted.
 func (n node) ours() bool { return n.there && len(n.others) == 0 }
+
+// beside tells whether there is anything but a blackhole.
+func (n node) beside() bool {
+	return slices.ContainsFunc(n.others, func(other string) bool { return !strings.HasPrefix(other, "blackhole ") })
+}
 
 // each gives its nodes; of one that was not read from a configuration, itself under its usual name.
 func (n node) each(p netip.Prefix) []named {
@@ -97,9 +102,8 @@ type branch map[string]branch
 func (b branch) names() []string { return slices.Sorted(maps.Keys(b)) }
 
 // readActive reads all static routes of the running configuration in one question, and finds those of the prefixes in
-// it, however they are spelled. Worse is the tag of what is degraded, 0 for none. It needs no session, no lock and no
-// rights.
-func (s system) readActive(ctx context.Context, ps []netip.Prefix, worse uint32) (active, error) {
+// it, however they are spelled. Own is what our blackholes may have. It needs no session, no lock and no rights.
+func (s system) readActive(ctx context.Context, ps []netip.Prefix, own leaves) (active, error) {
 	text, err := s.showStatic(ctx)
 	if err != nil {
 		return active{}, err
@@ -107,7 +111,7 @@ func (s system) readActive(ctx context.Context, ps []netip.Prefix, worse uint32)
 	static, err := parseStatic(text)
 	if err == nil {
 		var a active
-		if a, err = makeActive(static, ps, worse); err == nil {
+		if a, err = makeActive(static, ps, own); err == nil {
 			return a, nil
 		}
 	}
@@ -154,7 +158,7 @@ func parseStatic(text string) (branch, error) {
 }
 
 // makeActive finds the prefixes.
-func makeActive(static branch, ps []netip.Prefix, worse uint32) (active, error) {
+func makeActive(static branch, ps []netip.Prefix, own leaves) (active, error) {
 	a := active{nodes: map[netip.Prefix]node{}, routes: map[string][]string{}, static: static.names()}
 	spelled := map[netip.Prefix][]named{}
 	for _, family := range []string{route4, route6} {
@@ -164,7 +168,7 @@ func makeActive(static branch, ps []netip.Prefix, worse uint32) (active, error) 
 			if err != nil || !slices.Contains(ps, p) {
 				continue
 			}
-			n, err := makeNode(static[family][name], worse)
+			n, err := makeNode(static[family][name], own)
 			if err != nil {
 				return active{}, fmt.Errorf("%s %s: %w", family, name, err)
 			}
@@ -177,7 +181,7 @@ func makeActive(static branch, ps []netip.Prefix, worse uint32) (active, error) 
 	return a, nil
 }
 
-func makeNode(b branch, worse uint32) (node, error) {
+func makeNode(b branch, own leaves) (node, error) {
 	n := node{there: true}
 	for _, name := range b.names() {
 		if name != "blackhole" {
@@ -186,26 +190,41 @@ func makeNode(b branch, worse uint32) (node, error) {
 		}
 		n.blackhole = true
 		for _, leaf := range b[name].names() {
-			switch text := strings.Join(b[name][leaf].names(), " "); leaf {
-			case "tag", "distance":
-				value, err := strconv.ParseUint(text, 10, 32)
-				if err != nil {
-					return node{}, fmt.Errorf("its %s is %q, not a number", leaf, text)
-				}
-				if leaf == "distance" {
-					n.distance = int(value)
-					continue
-				}
-				n.tag, n.strange = uint32(value), value != 0 && value != uint64(worse)
-				if n.strange {
-					n.others = append(n.others, "blackhole tag "+text)
-				}
+			text := strings.Join(b[name][leaf].names(), " ")
+			value, err := strconv.ParseUint(text, 10, 32)
+			switch leaf {
+			case "tag":
+				n.tag = uint32(value)
+			case "distance":
+				n.distance = int(value)
 			default:
-				n.others = append(n.others, "blackhole "+leaf)
+				err = nil
+			}
+			if err != nil {
+				return node{}, fmt.Errorf("its %s is %q, not a number", leaf, text)
+			}
+			if !own.have(leaf, value) {
+				n.strange, n.others = true, append(n.others, strings.TrimSpace("blackhole "+leaf+" "+text))
 			}
 		}
 	}
 	return n, nil
+}
+
+// Leaves are what a blackhole of ours may have below it.
+type leaves struct {
+	tag      uint32 // of what is degraded; 0: none
+	distance int    // 0: none, and VyOS's own counts
+}
+
+func (l leaves) have(leaf string, value uint64) bool {
+	switch leaf {
+	case "tag":
+		return value == 0 || value == uint64(l.tag)
+	case "distance":
+		return value == uint64(l.distance)
+	}
+	return false
 }
 
 // children lists the nodes below a path of the running configuration.

@@ -3,6 +3,7 @@ package vyos
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"vouch/routers"
@@ -20,11 +21,14 @@ set 'static' 'route' '192.0.2.53/32' 'blackhole' 'distance' '7'
 set 'static' 'route' '192.0.2.53/32' 'description' 'it's 'quoted''
 set 'static' 'route' '192.0.2.54/32'
 set 'static' 'route' '192.0.2.55/32' 'blackhole' 'tag' '5'
+set 'static' 'route' '192.0.2.56/32' 'blackhole' 'distance' '9'
+set 'static' 'route' '192.0.2.57/32' 'blackhole' 'new-leaf'
 comment 'static' 'it is'
 END
 `)
-	ps := []netip.Prefix{netip.MustParsePrefix("192.0.2.53/32"), netip.MustParsePrefix("192.0.2.54/32"), netip.MustParsePrefix("192.0.2.55/32"), one6}
-	a, err := s.readActive(t.Context(), ps, 666)
+	ps := []netip.Prefix{netip.MustParsePrefix("192.0.2.53/32"), netip.MustParsePrefix("192.0.2.54/32"), netip.MustParsePrefix("192.0.2.55/32"),
+		netip.MustParsePrefix("192.0.2.56/32"), netip.MustParsePrefix("192.0.2.57/32"), one6}
+	a, err := s.readActive(t.Context(), ps, leaves{666, 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,10 +38,12 @@ END
 	if n := a.nodes[ps[1]]; !n.there || n.blackhole || !n.ours() {
 		t.Errorf("%+v", n)
 	}
-	if n := a.nodes[ps[2]]; !n.strange || n.ours() || n.tag != 5 {
-		t.Errorf("somebody's tag: %+v", n)
+	for i, other := range map[int]string{2: "blackhole tag 5", 3: "blackhole distance 9", 4: "blackhole new-leaf"} {
+		if n := a.nodes[ps[i]]; !n.strange || n.ours() || n.beside() || !slices.Equal(n.others, []string{other}) {
+			t.Errorf("somebody's own: %+v", n)
+		}
 	}
-	if a.nodes[one6].there || !slices.Equal(a.static, []string{"arp", "route"}) || len(a.routes[route4]) != 3 || len(a.routes[route6]) != 0 {
+	if a.nodes[one6].there || !slices.Equal(a.static, []string{"arp", "route"}) || len(a.routes[route4]) != 5 || len(a.routes[route6]) != 0 {
 		t.Errorf("%+v", a)
 	}
 	for script, there := range map[string]bool{
@@ -49,9 +55,24 @@ END
 		`echo "set 'static' 'table' '7' 'route' '192.0.2.53/32' 'blackhole'"`:         false,
 		`echo "set 'static' 'route' '192.0.2.53/32' 'blackhole'"; echo a warning >&2`: true,
 	} {
-		a, err := fake(t, script).readActive(t.Context(), ps, 0)
+		a, err := fake(t, script).readActive(t.Context(), ps, leaves{})
 		if err != nil || a.nodes[ps[0]].blackhole != there {
 			t.Errorf("%s: %+v, %v", script, a.nodes, err)
+		}
+	}
+}
+
+// What an operator is told to delete is a whole node where there is nothing but a blackhole: VyOS 1.3 refuses one that
+// is left empty.
+func TestDeletes(t *testing.T) {
+	const at = "delete protocols static route 10.53.54.1/32"
+	for want, n := range map[string]node{
+		at:                {there: true, blackhole: true, strange: true, others: []string{"blackhole tag 5"}},
+		at + " blackhole": {there: true, blackhole: true, others: []string{"blackhole tag 5", "next-hop"}},
+		"":                {there: true, others: []string{"next-hop"}},
+	} {
+		if got := strings.Join(deletes(one, n), "|"); got != want {
+			t.Errorf("%+v: %q", n, got)
 		}
 	}
 }
@@ -61,7 +82,7 @@ func TestSpellings(t *testing.T) {
 	const upper, long = "2001:DB8:54::1/128", "2001:db8:54:0:0:0:0:1/128"
 	read := func(lines string) active {
 		t.Helper()
-		a, err := fake(t, "cat <<'END'\n"+lines+"END\n").readActive(t.Context(), both, 666)
+		a, err := fake(t, "cat <<'END'\n"+lines+"END\n").readActive(t.Context(), both, leaves{tag: 666})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +106,7 @@ func TestSpellings(t *testing.T) {
 		{"new", "", routers.Announced, []string{"set " + at(one6.String()) + " blackhole"}, false},
 	} {
 		a := read(c.config)
-		p := makePlan([]routers.Change{{Prefix: one6, Want: c.want}}, a, inFRR, rules{tag: 666})
+		p := makePlan([]routers.Change{{Prefix: one6, Want: c.want}}, a, inFRR, rules{leaves: leaves{tag: 666}})
 		var ops []string
 		for _, o := range p.ops {
 			ops = append(ops, o.line())

@@ -17,8 +17,7 @@ func TestWithdrawBesideACommit(t *testing.T) {
 		r := b.router(Options{Method: MethodStatic, Via: via})
 		b.announced(r, both...)
 		release := b.system.HoldLock()
-		done := make(chan error)
-		go func() { done <- b.apply(r, routers.Withdrawn, both...) }()
+		done := b.applying(r, routers.Withdrawn, both...)
 		for range 2 {
 			b.core(false, both...)
 			for _, p := range both {

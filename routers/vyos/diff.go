@@ -51,7 +51,7 @@ func (t *transaction) allowed(ctx context.Context) (scope, error) {
 	for i, o := range t.ops {
 		ps[i] = o.prefix
 	}
-	a, err := t.system.readActive(ctx, ps, t.options.Degraded.Tag)
+	a, err := t.system.readActive(ctx, ps, t.options.leaves())
 	if err == nil {
 		err = still(t.ops, a, t.system.unsettled())
 	}
@@ -77,11 +77,9 @@ func still(ops []op, a active, unsettled string) error {
 			return routers.Errorf(routers.ErrBusy, "nothing was committed: %s", unsettled)
 		}
 		n := a.nodes[o.prefix]
-		if o.partial() {
-			continue
-		}
 		for _, one := range n.each(o.prefix) {
-			if len(one.others) > 0 && (!o.remove || one.name == o.path[3]) {
+			foreign := one.strange || len(one.others) > 0 && !o.partial()
+			if foreign && (!o.remove || one.name == o.path[3]) {
 				return routers.Errorf(routers.ErrBusy, "nothing was committed, as `protocols static %s %s` has got children meanwhile that are not ours: %s",
 					routeNode(o.prefix), one.name, strings.Join(one.others, ", "))
 			}

@@ -109,7 +109,7 @@ func (r *Router) examineNodes(ctx context.Context, ps []netip.Prefix) []routers.
 	if r.options.Distance == 255 {
 		return []routers.Finding{{Severity: routers.Failing, Subject: "distance", Text: "a route of distance 255 is never taken", WayOut: "set distance in [router] to less, or leave it out"}}
 	}
-	a, err := r.system.readActive(ctx, ps, r.options.Degraded.Tag)
+	a, err := r.system.readActive(ctx, ps, r.options.leaves())
 	if err != nil {
 		return []routers.Finding{{Severity: routers.Failing, Subject: "vyos", Text: "the running configuration cannot be read: " + err.Error()}}
 	}
@@ -117,11 +117,14 @@ func (r *Router) examineNodes(ctx context.Context, ps []netip.Prefix) []routers.
 	for _, p := range ps {
 		n, subject := a.nodes[p], fmt.Sprintf("protocols static %s %s", routeNode(p), p)
 		switch {
+		case n.strange:
+			found = append(found, routers.Finding{Severity: routers.Failing, Subject: subject, Text: "is not vouch's, for its " + strings.Join(n.others, ", ") + ": a withdraw takes it out of FRR alone, where VyOS's next commit may bring it back, and it is not announced again",
+				WayOut: "remove what is not vouch's, or set distance in [router], or tag in [router.degraded], to it"})
 		case n.there && !n.ours():
 			found = append(found, routers.Finding{Severity: routers.Failing, Subject: subject, Text: "has children that are not vouch's: " + strings.Join(n.others, ", ") + "; it is withdrawn without them, and not announced again",
 				WayOut: "remove them, or use method kernel"})
 		case n.blackhole && n.distance != r.options.Distance:
-			found = append(found, routers.Finding{Severity: routers.Notice, Subject: subject, Text: fmt.Sprintf("has distance %d in place of %d (0 is that of VyOS); it is left so until it is announced anew", n.distance, r.options.Distance)})
+			found = append(found, routers.Finding{Severity: routers.Notice, Subject: subject, Text: fmt.Sprintf("has VyOS's own distance in place of %d; it is left so until it is announced anew", r.options.Distance)})
 		}
 	}
 	return found
@@ -186,12 +189,16 @@ type inVyOSWords struct{ error }
 func (e inVyOSWords) Error() string { return startedByVyOS(e.error.Error()) }
 func (e inVyOSWords) Unwrap() error { return e.error }
 
+// distributed is FRR's hint at the line of a filter.
+var distributed = regexp.MustCompile("have (access-list \\S+) permit it, or take `distribute-list (\\S+) out (\\S+)` away")
+
 // inVyOS tells in VyOS's words how what FRR lacks is configured.
 func inVyOS(f routers.Finding, o Options) routers.Finding {
 	// VyOS writes frr.conf, and has no word for this line.
 	f.WayOut = strings.Replace(f.WayOut, "put `no zebra nexthop kernel enable` into frr.conf and restart FRR; ", "", 1)
 	// An address that comes and goes is VyOS's to configure; the other ways are in contrib/vyos.
 	f.WayOut = strings.Replace(f.WayOut, "; or use method address", " (see contrib/vyos/README.md)", 1)
+	f.WayOut = distributed.ReplaceAllString(f.WayOut, "have policy $1 permit it, or `delete protocols ospf access-list $2 export $3`, commit, save")
 	f.Text = startedByVyOS(f.Text)
 	if !strings.Contains(f.WayOut, "redistribute ") {
 		return f

@@ -65,7 +65,10 @@ func TestExamine(t *testing.T) {
 		{"distance", Options{Distance: 255}, func(*vyostest.System) {}, routers.Failing, []string{"distance 255"}},
 		{"other distance", Options{Distance: 5}, func(s *vyostest.System) {
 			s.OperatorCommit("set protocols static route " + one.String() + " blackhole distance 9")
-		}, routers.Notice, []string{one.String(), "distance 9", "in place of 5"}},
+		}, routers.Failing, []string{one.String(), "blackhole distance 9", "next commit may bring it back", "set distance in [router]"}},
+		{"no distance", Options{Distance: 5}, func(s *vyostest.System) {
+			s.OperatorCommit("set protocols static route " + one.String() + " blackhole")
+		}, routers.Notice, []string{one.String(), "VyOS's own distance", "in place of 5"}},
 		{"other children", Options{}, func(s *vyostest.System) {
 			s.OperatorCommit("set protocols static route " + one.String() + " next-hop 10.0.1.1")
 		}, routers.Failing, []string{one.String(), "next-hop"}},
@@ -150,6 +153,10 @@ func TestRelease(t *testing.T) {
 func TestExamineTellsOfNoFRRFile(t *testing.T) {
 	f := inVyOS(routers.Finding{WayOut: "put `no zebra nexthop kernel enable` into frr.conf and restart FRR; have a check of type route"}, Options{})
 	if f.WayOut != "have a check of type route" {
+		t.Errorf("%q", f.WayOut)
+	}
+	f = inVyOS(routers.Finding{Subject: "ospfd", WayOut: "have access-list NAME permit it, or take `distribute-list NAME out kernel` away"}, Options{})
+	if f.WayOut != "have policy access-list NAME permit it, or `delete protocols ospf access-list NAME export kernel`, commit, save" {
 		t.Errorf("%q", f.WayOut)
 	}
 	b := open(t, vyostest.Options{})

@@ -114,17 +114,7 @@ var everywhere = []scene{
 	}},
 	{name: "the end waits for the commit", play: func(b *bench, r *Router) {
 		b.system.Fault(vyostest.CommitSlow, 1, "1s")
-		ctx, cancel := context.WithCancel(b.Context())
-		go func() {
-			b.wait("the commit to begin", func() error {
-				if !b.system.Locked() {
-					return errors.New("not yet")
-				}
-				return nil
-			})
-			cancel()
-		}()
-		b.wantError(b.applyWithin(ctx, r, routers.Announced, one), routers.ErrBusy, "still committing")
+		b.wantError(b.leave(b.locked, r, routers.Announced, one), routers.ErrBusy, "still committing")
 		b.must(r.Close())
 		if b.system.Locked() || !b.configured(one) {
 			b.Error("the commit has not ended")
@@ -277,17 +267,7 @@ var everywhere = []scene{
 	}},
 	{name: "a commit outlives its time", play: func(b *bench, r *Router) {
 		b.system.Fault(vyostest.CommitSlow, 1, "6s")
-		ctx, cancel := context.WithCancel(b.Context())
-		go func() {
-			b.wait("the commit to begin", func() error {
-				if !b.system.Locked() {
-					return errors.New("not yet")
-				}
-				return nil
-			})
-			cancel()
-		}()
-		b.wantError(b.applyWithin(ctx, r, routers.Announced, one), routers.ErrBusy, "still committing", "left to end")
+		b.wantError(b.leave(b.locked, r, routers.Announced, one), routers.ErrBusy, "still committing", "left to end")
 		short, stop := context.WithTimeout(b.Context(), 500*time.Millisecond)
 		defer stop()
 		b.wantError(b.applyWithin(short, r, routers.Announced, two), routers.ErrBusy, "still committing")

@@ -57,7 +57,7 @@ func (s *static) start(ctx context.Context, p plan, cs []routers.Change) *job {
 		defer close(j.done)
 		defer cancel()
 		var guard sync.WaitGroup
-		guard.Go(func() { s.guard(guarded, j) })
+		guard.Go(func() { keepOut(guarded, j.stirred, s.system.committer, func() { s.hold(j) }) })
 		j.err = t.run(inner)
 		unguard()
 		guard.Wait()
@@ -90,9 +90,9 @@ const (
 	lookEvery  = time.Second
 )
 
-// guard sees to it, while a job lasts, that what is withdrawn stays out of FRR: a commit of others makes FRR's routes
-// anew from what was configured when it began, and the job may have to wait for its turn.
-func (s *static) guard(ctx context.Context, j *job) {
+// keepOut sees to it, while a job lasts, that what is withdrawn stays out of FRR, which hold takes out of it: a commit of
+// others makes FRR's routes anew from what was configured when it began, and the job may have to wait for its turn.
+func keepOut(ctx context.Context, stirred <-chan struct{}, committer func() (pid int), hold func()) {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
 	held, looked, changed := 0, time.Now(), false
@@ -100,16 +100,16 @@ func (s *static) guard(ctx context.Context, j *job) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-j.stirred:
+		case <-stirred:
 			if changed = true; time.Since(looked) < guardEvery {
 				continue // at the next tick
 			}
 		case <-tick.C:
 		}
 		was := held
-		held, _ = s.system.holder()
+		held = committer()
 		if changed || was != 0 && held != was || held != 0 && time.Since(looked) > lookEvery {
-			s.hold(j)
+			hold()
 			looked, changed = time.Now(), false
 		}
 	}
@@ -168,16 +168,16 @@ func (s *static) idle(ctx context.Context, cs []routers.Change, patient bool) (*
 			return nil, s.unfinished(j, nil)
 		}
 	}
-	return j, s.wait(ctx, j)
+	return j, s.wait(ctx, j, s.options.Patience)
 }
 
-// wait waits for the end of a job, which is the running one no more then; its own error is not given.
-func (s *static) wait(ctx context.Context, j *job) error {
-	patience := time.NewTimer(s.options.Deadline)
-	defer patience.Stop()
+// wait waits so long for the end of a job, which is the running one no more then; its own error is not given.
+func (s *static) wait(ctx context.Context, j *job, patience time.Duration) error {
+	over := time.NewTimer(patience)
+	defer over.Stop()
 	select {
 	case <-j.done:
-	case <-patience.C:
+	case <-over.C:
 	case <-ctx.Done():
 	}
 	select {
@@ -230,5 +230,5 @@ func (s *static) close() error {
 	if j.committing.Load() == nil {
 		j.cancel()
 	}
-	return s.wait(context.Background(), j)
+	return s.wait(context.Background(), j, s.options.Deadline)
 }

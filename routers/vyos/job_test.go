@@ -3,8 +3,11 @@ package vyos
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"vouch/routers"
@@ -25,6 +28,36 @@ func TestUnfinishedIsOneText(t *testing.T) {
 	since := j.began.Add(time.Minute)
 	j.committing.Store(&since)
 	text("still committing, since 10:01:00")
+}
+
+// A route that comes back is taken out at once, and not at the next tick. So is what a commit of others may have brought
+// back, when the lock has gone to another or to nobody, and each second while somebody has it.
+func TestKeepOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began, stirred, done := time.Now(), make(chan struct{}, 1), make(chan struct{})
+		var committer atomic.Int64
+		var looks []int
+		go func() {
+			defer close(done)
+			keepOut(ctx, stirred, func() int { return int(committer.Load()) }, func() { looks = append(looks, int(time.Since(began).Milliseconds())) })
+		}()
+		for _, step := range []struct{ at, committer int }{{120, -1}, {130, -1}, {210, -1}, {310, 7}, {1260, 0}, {3010, 7}, {3060, 8}, {3110, 0}} {
+			time.Sleep(time.Duration(step.at)*time.Millisecond - time.Since(began))
+			if step.committer < 0 {
+				stirred <- struct{}{}
+			} else {
+				committer.Store(int64(step.committer))
+			}
+			synctest.Wait()
+		}
+		time.Sleep(5 * time.Second)
+		cancel()
+		<-done
+		if want := []int{120, 150, 210, 1250, 1300, 3050, 3100, 3150}; !slices.Equal(looks, want) {
+			t.Errorf("it looked at %v ms, want %v", looks, want)
+		}
+	})
 }
 
 // Whoever has no time left is told nothing of FRR: what it has become is read next.

@@ -74,7 +74,7 @@ func TestAbsenceIsReadTwice(t *testing.T) {
 		s := fake(t, `[ -e called ] && echo "set 'static' 'route' '192.0.2.53/32'"; >>called`)
 		p := netip.MustParsePrefix("192.0.2.53/32")
 		st := &static{system: s}
-		a, err := s.readActive(t.Context(), []netip.Prefix{p}, 0)
+		a, err := s.readActive(t.Context(), []netip.Prefix{p}, leaves{})
 		if err == nil {
 			a, err = st.again(t.Context(), []netip.Prefix{p}, map[netip.Prefix]frr.Origin{p: origin}, a)
 		}
@@ -102,12 +102,12 @@ func TestActiveUnread(t *testing.T) {
 		"half, empty": {`echo "set 'static'"; echo "both config NULL" >&2; exit 1`, "exit status 1"},
 	} {
 		s := fake(t, c.script)
-		_, err := s.readActive(t.Context(), []netip.Prefix{p}, 0)
+		_, err := s.readActive(t.Context(), []netip.Prefix{p}, leaves{})
 		if !errors.Is(err, routers.ErrUnavailable) || !strings.Contains(err.Error(), c.names) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := system{t.TempDir()}.readActive(t.Context(), []netip.Prefix{p}, 0)
+	_, err := system{t.TempDir()}.readActive(t.Context(), []netip.Prefix{p}, leaves{})
 	if !errors.Is(err, routers.ErrUnavailable) || !strings.Contains(err.Error(), "is this VyOS?") {
 		t.Error(err)
 	}

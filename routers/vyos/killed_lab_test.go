@@ -76,22 +76,18 @@ func TestAgentKilledAtEachStep(t *testing.T) {
 func TestCommitOfADeadAgentIsLeftToEnd(t *testing.T) {
 	b := open(t, vyostest.Options{})
 	b.system.Fault(vyostest.KillCaller, 1, "my_commit")
-	b.system.Fault(vyostest.CommitSlow, 1, "2s")
+	waiting, release := b.system.HoldUp("protocols_static.py")
 	self, err := os.Executable()
 	b.must(err)
 	_, err = command.Run(t.Context(), command.Spec{Path: self, Env: []string{asAgent + "=" + b.system.Root()}})
 	b.must(err)
-	b.wait("the commit to be under way", func() error {
-		if !b.system.Locked() {
-			return errors.New("nobody has the lock")
-		}
-		return nil
-	})
+	waiting()
 	r := b.router(Options{Method: MethodStatic, LockWait: time.Millisecond})
 	b.wantError(b.apply(r, routers.Announced, two), routers.ErrBusy, "earlier vouch", "pid")
 	if len(b.system.CallsOf("teardownSession")) > 0 {
 		t.Error("its session was ended")
 	}
+	release()
 	b.becomes(r, routers.Advertised, false, one)
 	b.announced(r, two)
 	if left := b.system.Sessions(); len(left) > 0 {

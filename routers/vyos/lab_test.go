@@ -85,6 +85,45 @@ func (b *bench) applyWithin(ctx context.Context, r *Router, w routers.Want, ps .
 	return b.do(func() error { return r.Apply(ctx, cs) })
 }
 
+// applying begins to apply; the channel gives what comes of it.
+func (b *bench) applying(r *Router, w routers.Want, ps ...netip.Prefix) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- b.apply(r, w, ps...) }()
+	return done
+}
+
+// heldUp begins to apply, and returns when that has come to a verb, which begins with release.
+func (b *bench) heldUp(verb string, r *Router, w routers.Want, ps ...netip.Prefix) (done <-chan error, release func()) {
+	b.Helper()
+	waiting, release := b.system.HoldUp(verb)
+	done = b.applying(r, w, ps...)
+	waiting()
+	return done, release
+}
+
+// leave applies with a time that is over when begun returns.
+func (b *bench) leave(begun func(), r *Router, w routers.Want, ps ...netip.Prefix) error {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- b.applyWithin(ctx, r, w, ps...) }()
+	begun()
+	cancel()
+	return <-done
+}
+
+// locked waits until somebody commits.
+func (b *bench) locked() {
+	b.Helper()
+	b.wait("a commit to begin", func() error {
+		if !b.system.Locked() {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
+
 func (b *bench) must(err error) {
 	b.Helper()
 	if err != nil {

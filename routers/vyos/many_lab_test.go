@@ -94,9 +94,7 @@ var otherwise = scene{name: "another mind", play: func(b *bench, r *Router) {
 var told = scene{name: "a refusal after its call", play: func(b *bench, r *Router) {
 	b.system.Fault(vyostest.CommitRefused, 1, "the table is full")
 	waiting, release := b.system.HoldUp("my_commit")
-	ctx, cancel := context.WithCancel(b.Context())
-	go func() { waiting(); cancel() }()
-	err := b.applyWithin(ctx, r, routers.Announced, one)
+	err := b.leave(waiting, r, routers.Announced, one)
 	b.wantError(err, routers.ErrBusy, "still committing")
 	b.wantError(err, routers.ErrUnderway)
 	release()

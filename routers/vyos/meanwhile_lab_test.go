@@ -17,10 +17,7 @@ import (
 // What others do between a decision and its commit; both ways of configuring stand these.
 var meanwhile = []scene{
 	{name: "a lock just before the commit", play: func(b *bench, r *Router) {
-		waiting, release := b.system.HoldUp("showConfig")
-		done := make(chan error, 1)
-		go func() { done <- b.apply(r, routers.Announced, one) }()
-		waiting()
+		done, release := b.heldUp("showConfig", r, routers.Announced, one)
 		free := b.system.HoldLock()
 		release()
 		b.wait("the commit to meet it", func() error {
@@ -36,11 +33,7 @@ var meanwhile = []scene{
 		b.withdrawn(r, one)
 	}},
 	{name: "another makes the same meanwhile", play: func(b *bench, r *Router) {
-		waiting, release := b.system.HoldUp("my_set")
-		done := make(chan error, 1)
-		go func() { done <- b.apply(r, routers.Announced, one) }()
-		waiting()
-		b.system.Fault(vyostest.HeldUp, 0)
+		done, release := b.heldUp("my_set", r, routers.Announced, one)
 		b.system.OperatorCommit("set protocols static route " + one.String() + " blackhole")
 		release()
 		b.must(<-done)
@@ -50,10 +43,7 @@ var meanwhile = []scene{
 	{name: "a child comes before the commit", play: func(b *bench, r *Router) {
 		node := "protocols static route " + one.String()
 		b.announced(r, one)
-		waiting, release := b.system.HoldUp("my_delete")
-		done := make(chan error, 1)
-		go func() { done <- b.apply(r, routers.Withdrawn, one) }()
-		waiting()
+		done, release := b.heldUp("my_delete", r, routers.Withdrawn, one)
 		b.system.OperatorCommit("set " + node + " description resolver")
 		release()
 		if err := <-done; err == nil || !strings.Contains(err.Error(), "nothing was committed") || !strings.Contains(err.Error(), "description") {
@@ -67,13 +57,29 @@ var meanwhile = []scene{
 			b.Errorf("%q", active)
 		}
 	}},
+	{name: "his tag or distance comes before the commit", play: func(b *bench, r *Router) {
+		node := "protocols static route " + one.String()
+		for leaf, child := range map[string]string{"distance 9": "", "tag 5": " description resolver"} { // all is to be deleted, and the blackhole alone
+			b.announced(r, one)
+			if child != "" {
+				b.system.OperatorCommit("set " + node + child)
+			}
+			done, release := b.heldUp("my_delete", r, routers.Withdrawn, one)
+			b.system.OperatorCommit("set " + node + " blackhole " + leaf)
+			release()
+			if err := <-done; err == nil || !strings.Contains(err.Error(), "nothing was committed") || !strings.Contains(err.Error(), leaf) {
+				b.Errorf("it was not refused: %v", err)
+			}
+			if active := b.system.Active(); !slices.Contains(active, node+" blackhole "+leaf) {
+				b.Errorf("it went along: %q", active)
+			}
+			b.system.OperatorCommit("delete " + node)
+		}
+	}},
 	{name: "a route comes before the commit of the last one", system: vyostest.Options{Collapse: true}, play: func(b *bench, r *Router) {
 		his := "protocols static route 198.51.100.0/24 blackhole"
 		b.announced(r, one)
-		waiting, release := b.system.HoldUp("showConfig")
-		done := make(chan error, 1)
-		go func() { done <- b.apply(r, routers.Withdrawn, one) }()
-		waiting()
+		done, release := b.heldUp("showConfig", r, routers.Withdrawn, one)
 		b.system.OperatorCommit("set " + his)
 		release()
 		if err := <-done; err == nil || !strings.Contains(err.Error(), "nothing was committed") {
@@ -86,10 +92,7 @@ var meanwhile = []scene{
 		b.system.OperatorCommit("delete protocols static")
 	}},
 	{name: "a foreign change in our session", play: func(b *bench, r *Router) {
-		waiting, release := b.system.HoldUp("showConfig")
-		done := make(chan error, 1)
-		go func() { done <- b.apply(r, routers.Announced, one) }()
-		waiting()
+		done, release := b.heldUp("showConfig", r, routers.Announced, one)
 		b.system.Left(b.system.Sessions()[0], "set protocols static route "+one.String()+" blackhole", "delete protocols bgp")
 		release()
 		b.wantError(<-done, routers.ErrUnavailable, "nothing was committed", "not ours", "bgp")
@@ -97,11 +100,7 @@ var meanwhile = []scene{
 	}},
 	{name: "a child comes before an announce", play: func(b *bench, r *Router) {
 		node := "protocols static route " + one.String()
-		waiting, release := b.system.HoldUp("my_set")
-		done := make(chan error, 1)
-		go func() { done <- b.apply(r, routers.Announced, one) }()
-		waiting()
-		b.system.Fault(vyostest.HeldUp, 0)
+		done, release := b.heldUp("my_set", r, routers.Announced, one)
 		b.system.OperatorCommit("set " + node + " next-hop 10.0.1.1")
 		release()
 		if err := <-done; err == nil || !strings.Contains(err.Error(), "nothing was committed") || !strings.Contains(err.Error(), "next-hop") {
@@ -115,11 +114,7 @@ var meanwhile = []scene{
 	}},
 	{name: "commit-confirm begins before the commit", play: func(b *bench, r *Router) {
 		b.announced(r, two)
-		waiting, release := b.system.HoldUp("my_set")
-		done := make(chan error, 1)
-		go func() { done <- b.apply(r, routers.Announced, one) }()
-		waiting()
-		b.system.Fault(vyostest.HeldUp, 0)
+		done, release := b.heldUp("my_set", r, routers.Announced, one)
 		confirm, _ := b.system.CommitConfirm("set protocols static route 198.51.100.0/24 blackhole")
 		release()
 		b.wantError(<-done, routers.ErrBusy, "nothing was committed", "commit-confirm")
@@ -156,10 +151,7 @@ var meanwhile = []scene{
 	}},
 	{name: "a route comes back while it is withdrawn", play: func(b *bench, r *Router) {
 		b.announced(r, one)
-		waiting, release := b.system.HoldUp("my_delete")
-		done := make(chan error, 1)
-		go func() { done <- b.apply(r, routers.Withdrawn, one) }()
-		waiting()
+		done, release := b.heldUp("my_delete", r, routers.Withdrawn, one)
 		b.core(false, one)
 		b.system.Gain(routeLine(one)) // and nobody has the lock
 		b.lost(one)

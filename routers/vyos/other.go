@@ -64,7 +64,7 @@ func (k kernel) staticRoutes(ctx context.Context, origins []frr.Origin, own map[
 	if len(ps) == 0 {
 		return nil
 	}
-	a, err := k.system.readActive(ctx, ps, 0)
+	a, err := k.system.readActive(ctx, ps, leaves{})
 	if err != nil {
 		return nil // it is announced by something, and that is told in any case
 	}
@@ -81,7 +81,7 @@ func (k kernel) staticRoutes(ctx context.Context, origins []frr.Origin, own map[
 func deletes(p netip.Prefix, n node) (lines []string) {
 	for _, one := range n.each(p) {
 		switch path := nodePath(p, one.name); {
-		case one.ours():
+		case !one.beside():
 			lines = append(lines, op{p, true, path}.line())
 		case one.blackhole:
 			lines = append(lines, op{p, true, append(path, "blackhole")}.line())
@@ -92,7 +92,7 @@ func deletes(p netip.Prefix, n node) (lines []string) {
 
 // examineOther finds static routes that announce prefixes of method kernel whether their service answers or not.
 func (r *Router) examineOther(ctx context.Context, ps []netip.Prefix) []routers.Finding {
-	a, err := r.system.readActive(ctx, ps, 0)
+	a, err := r.system.readActive(ctx, ps, leaves{})
 	if err != nil {
 		return []routers.Finding{{Severity: routers.Warning, Subject: "vyos", Text: "whether its configuration announces a prefix beside method kernel cannot be read: " + err.Error()}}
 	}

@@ -54,8 +54,7 @@ func TestKernelRouteLeftToStatic(t *testing.T) {
 		}
 		b.announced(kernel, one)
 		release := b.system.HoldLock()
-		done := make(chan error, 1)
-		go func() { done <- b.apply(r, routers.Withdrawn, one) }()
+		done := b.applying(r, routers.Withdrawn, one)
 		b.core(false, one) // both at once, while nothing can be committed
 		release()
 		b.must(<-done)
@@ -106,22 +105,40 @@ var foreigners = []scene{
 		b.system.OperatorCommit("set protocols static route6 2001:DB8:54::1/128 blackhole", "set protocols static route6 "+one6.String()+" blackhole")
 		b.withdrawn(r, one6)
 	}},
-	{name: "an operator's tag", play: func(b *bench, r *Router) {
-		line := "protocols static route " + one.String() + " blackhole tag 5"
+	hisOwn("tag 5", Options{}, "tag in [router.degraded]"),
+	hisOwn("distance 9", Options{}, "distance in [router]"),
+	hisOwn("distance 10", Options{Distance: 9}, "distance in [router]"),
+	{name: "without the distance", options: Options{Distance: 9}, play: func(b *bench, r *Router) {
+		b.system.OperatorCommit("set protocols static route " + one.String() + " blackhole")
+		b.becomes(r, routers.Advertised, false, one)
+		b.must(b.apply(r, routers.Announced, one))
+		b.calls("my_commit", 1)
+		b.withdrawn(r, one)
+		if b.configured(one) {
+			b.Errorf("%q", b.system.Active())
+		}
+	}},
+}
+
+// hisOwn is an operator's blackhole, by what we would not have put below it: it goes from FRR when it is withdrawn, and
+// stays in VyOS's configuration.
+func hisOwn(leaf string, o Options, wayOut string) scene {
+	return scene{name: "an operator's " + leaf, options: o, play: func(b *bench, r *Router) {
+		line := "protocols static route " + one.String() + " blackhole " + leaf
 		b.system.OperatorCommit("set " + line)
 		b.core(true, one)
-		if o := b.observe(r, one)[0]; !strings.Contains(o.Detail, "blackhole tag 5") {
+		if o := b.observe(r, one)[0]; !strings.Contains(o.Detail, "blackhole "+leaf) {
 			b.Errorf("%+v", o)
 		}
-		b.wantError(b.apply(r, routers.Withdrawn, one), routers.ErrRefused, one.String(), "tag 5", "[router.degraded]")
+		b.wantError(b.apply(r, routers.Withdrawn, one), routers.ErrRefused, one.String(), "left in VyOS's configuration", "blackhole "+leaf, wayOut)
 		b.core(false, one)
-		b.wantError(b.apply(r, routers.Announced, one), routers.ErrRefused, one.String(), "tag 5", "remove them")
+		b.wantError(b.apply(r, routers.Announced, one), routers.ErrRefused, one.String(), leaf, "remove them")
 		b.core(true, one)
-		b.wantError(b.apply(r, routers.Degraded, one), routers.ErrRefused, "tag 5")
+		b.wantError(b.apply(r, routers.Degraded, one), routers.ErrRefused, leaf)
 		if active := strings.Join(b.system.Active(), "\n"); !strings.Contains(active, line) {
 			b.Errorf("%q", active)
 		}
 		b.calls("my_commit", 1)
 		b.system.OperatorCommit("delete protocols static route " + one.String())
-	}},
+	}}
 }

@@ -70,8 +70,7 @@ func (p plan) settled() map[netip.Prefix]bool {
 
 // rules are what a plan depends on beside what was read.
 type rules struct {
-	tag       uint32
-	distance  int
+	leaves
 	unsettled string // why nothing is to be announced for now; empty: nothing keeps from it
 }
 
@@ -115,8 +114,8 @@ func (p *plan) withdraw(c routers.Change, n node, o frr.Origin) error {
 	}
 	switch {
 	case n.strange:
-		return routers.Errorf(routers.ErrRefused, "%s: taken out of FRR, and left in VyOS's configuration, whose next commit may bring it back: `%s` has a tag that is not vouch's (%s): "+
-			"delete that tag, or the route; or set tag in [router.degraded] to it, if it is that of degraded routes", c.Prefix, strings.Join(nodePath(c.Prefix, c.Prefix.String()), " "), strings.Join(n.others, ", "))
+		return routers.Errorf(routers.ErrRefused, "%s: taken out of FRR, and left in VyOS's configuration, whose next commit may bring it back: `%s` has what is not vouch's (%s): "+
+			"delete that, or the route; or set distance in [router], or tag in [router.degraded], to it, if the route is vouch's", c.Prefix, strings.Join(nodePath(c.Prefix, c.Prefix.String()), " "), strings.Join(n.others, ", "))
 	case len(p.ops) == before && o.Unread == nil && o.There:
 		p.drop = append(p.drop, c.Prefix)
 	}

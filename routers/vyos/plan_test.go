@@ -3,6 +3,7 @@ package vyos
 import (
 	"errors"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,11 +18,12 @@ func TestPlan(t *testing.T) {
 	plain, tagged := node{there: true, blackhole: true}, node{there: true, blackhole: true, tag: 666}
 	foreign := node{there: true, blackhole: true, others: []string{"next-hop"}}
 	strange := node{there: true, blackhole: true, tag: 5, distance: 9, strange: true, others: []string{"blackhole tag 5"}}
+	far := node{there: true, blackhole: true, distance: 9, strange: true, others: []string{"blackhole distance 9"}}
 	his := frr.Origin{There: true, Tags: []uint32{5}}
 	inFRR := frr.Origin{There: true, Tags: []uint32{0}}
 	worse := frr.Origin{There: true, Tags: []uint32{666}}
 	dark := frr.Origin{There: true, Unread: errors.New("no")}
-	usual := rules{tag: 666}
+	usual := rules{leaves: leaves{tag: 666}}
 	for _, c := range []struct {
 		name   string
 		want   routers.Want
@@ -34,7 +36,7 @@ func TestPlan(t *testing.T) {
 		class  error
 	}{
 		{name: "new", want: routers.Announced, rules: usual, ops: []string{"set " + route + " blackhole"}},
-		{name: "new, distance", want: routers.Announced, rules: rules{distance: 7}, ops: []string{"set " + route + " blackhole", "set " + route + " blackhole distance 7"}},
+		{name: "new, distance", want: routers.Announced, rules: rules{leaves: leaves{distance: 7}}, ops: []string{"set " + route + " blackhole", "set " + route + " blackhole distance 7"}},
 		{name: "new, worse", want: routers.Degraded, rules: usual, ops: []string{"set " + route + " blackhole", "set " + route + " blackhole tag 666"}},
 		{name: "there", want: routers.Announced, node: plain, origin: inFRR, rules: usual},
 		{name: "there, FRR unread", want: routers.Announced, node: plain, origin: dark, rules: usual},
@@ -47,6 +49,9 @@ func TestPlan(t *testing.T) {
 		{name: "an operator's tag", want: routers.Announced, node: strange, origin: his, rules: usual, class: routers.ErrRefused},
 		{name: "an operator's tag, FRR lost it", want: routers.Degraded, node: strange, rules: usual, add: []frr.Static{{Prefix: p, Tag: 5, Distance: 9}}, class: routers.ErrRefused},
 		{name: "withdrawn, an operator's tag", want: routers.Withdrawn, node: strange, origin: his, rules: usual, class: routers.ErrRefused},
+		{name: "an operator's distance", want: routers.Withdrawn, node: far, origin: inFRR, rules: usual, class: routers.ErrRefused},
+		{name: "an operator's distance, FRR lost it", want: routers.Announced, node: far, rules: usual, add: []frr.Static{{Prefix: p, Distance: 9}}, class: routers.ErrRefused},
+		{name: "withdrawn, without the distance", want: routers.Withdrawn, node: plain, origin: inFRR, rules: rules{leaves: leaves{distance: 9}}, ops: []string{"delete " + route}},
 		{name: "empty node", want: routers.Announced, node: node{there: true}, rules: usual, ops: []string{"set " + route + " blackhole"}},
 		{name: "new, FRR unread", want: routers.Announced, origin: dark, rules: usual, class: routers.ErrUnavailable},
 		{name: "foreign", want: routers.Announced, node: foreign, origin: inFRR, rules: usual, class: routers.ErrRefused},
@@ -79,6 +84,23 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%v, want %v", err, c.class)
 			}
 		})
+	}
+}
+
+// What vbash takes for ours to delete is what makeNode does.
+func TestPattern(t *testing.T) {
+	for own, ours := range map[leaves][]string{
+		{}:            {" blackhole"},
+		{tag: 666}:    {" blackhole", " blackhole tag 666"},
+		{distance: 9}: {" blackhole", " blackhole distance 9"},
+		{666, 9}:      {" blackhole", " blackhole tag 666", " blackhole distance 9"},
+	} {
+		is := regexp.MustCompile(own.pattern())
+		for _, end := range []string{" blackhole", " blackhole tag 666", " blackhole distance 9", " blackhole distance 99", " blackhole tag 6", " description a blackhole"} {
+			if is.MatchString("set static route 192.0.2.53/32"+end) != slices.Contains(ours, end) {
+				t.Errorf("%+v: %s matches %s", own, end, own.pattern())
+			}
+		}
 	}
 }
 
@@ -161,7 +183,7 @@ func TestParseEnv(t *testing.T) {
 
 func TestScriptTextHoldsVerbsOnlyAtLineStarts(t *testing.T) {
 	ops := []op{{path: []string{"protocols", "static", "route", "192.0.2.53/32", "blackhole"}}}
-	text := scriptText(system{"/"}, ops, makeScope(ops, nil, nil, nil), 0)
+	text := scriptText(system{"/"}, ops, makeScope(ops, nil, nil, nil), leaves{})
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for _, want := range []string{"set protocols static route 192.0.2.53/32 blackhole", "commit", "vouch_end 0"} {
 		if !slices.Contains(lines, want) {

@@ -60,7 +60,7 @@ func (t *transaction) script(ctx context.Context, group uint32) error {
 // runScript runs the script once, and sees to it that its session ends with it.
 func (t *transaction) runScript(s *session, allowed scope) (outcome, error) {
 	spec := s.spec(s.path(vbash), "-s")
-	spec.Stdin = scriptText(s.system, t.ops, allowed, t.options.Degraded.Tag)
+	spec.Stdin = scriptText(s.system, t.ops, allowed, t.options.leaves())
 	t.commits(true)
 	pid, out, err := s.lastingPID(spec)
 	t.commits(false)
@@ -113,7 +113,7 @@ func (t *transaction) tidy(s *session, id string) error {
 
 // scriptText writes the script. Vbash takes its verbs for its own only where a line begins with one, so none stands
 // anywhere else; and exit, which is one of them, ends no script.
-func scriptText(s system, ops []op, allowed scope, tag uint32) string {
+func scriptText(s system, ops []op, allowed scope, own leaves) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	api := shellQuote(s.path(cliShellAPI))
@@ -126,12 +126,12 @@ func scriptText(s system, ops []op, allowed scope, tag uint32) string {
 	}
 	line("vouch_diff=$(%s --show-cfg1 @ACTIVE --show-cfg2 @WORKING --show-commands showConfig) || vouch_end %d", api, exitForeign)
 	line("vouch_diff=${vouch_diff//\\'/}")
-	line("vouch_other=$(printf '%%s\\n' \"$vouch_diff\" | grep -vxF -e ''%s)", allowedWords(allowed.lines(tag)))
+	line("vouch_other=$(printf '%%s\\n' \"$vouch_diff\" | grep -vxF -e ''%s)", allowedWords(allowed.lines(own.tag)))
 	none := fmt.Sprintf("[ -z \"$vouch_other\" ] || { printf '%%s\\n' \"$vouch_other\"; vouch_end %d; }", exitForeign)
 	line("%s", none)
 	if names := guarded(ops); len(names) > 0 {
 		line("vouch_have=$(%s --show-active-only --show-commands showConfig protocols static 2>&1) || [[ $vouch_have == *'both config NULL'* ]] || vouch_end %d", api, exitForeign)
-		line("vouch_other=$(printf '%%s\\n' \"${vouch_have//\\'/}\" | grep -F%s | grep -vE %s)", allowedWords(names), shellQuote(ownLeaves(tag)))
+		line("vouch_other=$(printf '%%s\\n' \"${vouch_have//\\'/}\" | grep -F%s | grep -vE %s)", allowedWords(names), shellQuote(own.pattern()))
 		line("%s", none)
 	}
 	line("vouch_only () { vouch_may=\" $1 \"; shift; vouch_below=$(%s listActiveNodes \"$@\") || vouch_end %d; for vouch_one in ${vouch_below//\\'/}; do "+
@@ -148,24 +148,24 @@ func scriptText(s system, ops []op, allowed scope, tag uint32) string {
 	return b.String()
 }
 
-// guarded gives the beginnings of what may be there of the nodes that the ops set or delete whole.
+// guarded gives the beginnings of what is there of the nodes that the ops set or delete whole, and of the blackholes
+// that they delete.
 func guarded(ops []op) []string {
 	var all []string
 	for _, o := range ops {
-		if !o.partial() {
-			all = append(all, " "+strings.Join(o.path[1:4], " ")+" ")
+		begins := " " + strings.Join(o.path[1:4], " ") + " "
+		if o.partial() {
+			begins += "blackhole"
 		}
+		all = append(all, begins)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// ownLeaves matches the end of what is ours there.
-func ownLeaves(tag uint32) string {
-	if tag == 0 {
-		return " blackhole( distance [0-9]+)?$"
-	}
-	return fmt.Sprintf(" blackhole( distance [0-9]+| tag %d)?$", tag)
+// pattern matches the lines of what is ours there.
+func (l leaves) pattern() string {
+	return fmt.Sprintf("^set (protocols )?static route6? [^ ]+ blackhole( tag %d| distance %d)?$", l.tag, l.distance)
 }
 
 func allowedWords(lines []string) string {
@@ -230,7 +230,7 @@ func (t *transaction) readBack(ctx context.Context, out outcome) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTime)
 	defer cancel()
-	a, err := t.system.readActive(ctx, ps, t.options.Degraded.Tag)
+	a, err := t.system.readActive(ctx, ps, t.options.leaves())
 	if err != nil {
 		return routers.Join(out.err("vbash"), err)
 	}

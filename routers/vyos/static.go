@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"vouch/routers"
@@ -23,6 +24,8 @@ type static struct {
 
 	mu      sync.Mutex
 	running *job // the last transaction, which may outlive the call that began it
+
+	epoch atomic.Uint64 // a new one with each commit of others; 0: nobody looks
 }
 
 func newStatic(o Options, source *frr.Source, s system) *static {
@@ -42,12 +45,12 @@ func (s *static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 		defer close(read)
 		origins, err = s.source.Read(ctx, ps)
 	}()
-	a, unread := s.system.readActive(ctx, ps, s.options.Degraded.Tag)
+	a, unread := s.system.readActive(ctx, ps, s.options.leaves())
 	<-read
 	if unread == nil {
 		a, unread = s.again(ctx, ps, index(origins), a)
 	}
-	others := kernelRoutes(ctx, origins)
+	others, epoch := kernelRoutes(ctx, origins), s.epoch.Load()
 	os := make([]routers.Observation, len(ps))
 	for i, o := range origins {
 		n := a.nodes[ps[i]]
@@ -56,6 +59,7 @@ func (s *static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 		mine.degraded = worse != 0 && (slices.Contains(o.Tags, worse) || !o.There && n.blackhole && n.tag == worse)
 		mine.foreign = foreign(ps[i], n, o)
 		os[i] = judge(o, mine)
+		os[i].Epoch = epoch
 		if n.blackhole && o.Unread == nil && !o.There {
 			os[i].Detail = join(os[i].Detail, "the next commit may put it into FRR again, as long as it is in VyOS's configuration")
 		}
@@ -96,7 +100,7 @@ func (s *static) again(ctx context.Context, ps []netip.Prefix, origins map[netip
 	if err := pause(ctx, settle); err != nil {
 		return a, err
 	}
-	return s.system.readActive(ctx, ps, s.options.Degraded.Tag)
+	return s.system.readActive(ctx, ps, s.options.leaves())
 }
 
 // apply takes what is to be withdrawn out of FRR first, whoever commits just now, and then has VyOS's configuration
@@ -146,7 +150,7 @@ func (s *static) early(ctx context.Context, cs []routers.Change) (error, error) 
 
 // follow has VyOS's configuration be as is wanted, and FRR as that is.
 func (s *static) follow(ctx context.Context, cs []routers.Change) error {
-	before, _ := s.system.holder()
+	before := s.system.committer()
 	p, err := s.plan(ctx, cs)
 	if err != nil {
 		return err
@@ -157,7 +161,7 @@ func (s *static) follow(ctx context.Context, cs []routers.Change) error {
 			return routers.Join(append(failed, err)...)
 		}
 		j := s.start(ctx, p, cs)
-		if err := s.wait(ctx, j); err != nil {
+		if err := s.wait(ctx, j, s.options.Patience); err != nil {
 			return routers.Join(append(failed, err)...)
 		}
 		failed = append(failed, j.err)
@@ -191,14 +195,14 @@ func (s *static) plan(ctx context.Context, cs []routers.Change) (plan, error) {
 	ps := prefixes(cs)
 	origins, _ := s.source.Zebra(ctx, ps) // what it cannot tell repairs nothing
 	byPrefix := index(origins)
-	a, err := s.system.readActive(ctx, ps, s.options.Degraded.Tag)
+	a, err := s.system.readActive(ctx, ps, s.options.leaves())
 	if err == nil {
 		a, err = s.again(ctx, ps, byPrefix, a)
 	}
 	if err != nil {
 		return plan{}, err
 	}
-	r := rules{tag: s.options.Degraded.Tag, distance: s.options.Distance, unsettled: s.system.unsettled()}
+	r := rules{s.options.leaves(), s.system.unsettled()}
 	return makePlan(cs, a, byPrefix, r), nil
 }
 
@@ -217,8 +221,7 @@ func (s *static) repair(ctx context.Context, p plan) error {
 // unsure says that what is not committed is to be looked at again, as somebody has committed meanwhile, or had begun to:
 // the configuration that was read is not the one that comes of it.
 func (s *static) unsure(cs []routers.Change, p plan, before int) error {
-	after, _ := s.system.holder()
-	pid := cmp.Or(after, before)
+	pid := cmp.Or(s.system.committer(), before)
 	if pid == 0 {
 		return nil
 	}
@@ -238,8 +241,11 @@ func (s *static) unsure(cs []routers.Change, p plan, before int) error {
 	return routers.Join(errs...)
 }
 
-// verifyStep is between two looks at FRR after a commit.
-const verifyStep = 50 * time.Millisecond
+// After a commit FRR is looked at each verifyStep, and no more when only verifySpare is left to tell.
+const (
+	verifyStep  = 50 * time.Millisecond
+	verifySpare = time.Second
+)
 
 // verify waits until zebra has what was asked for: from VyOS 1.5 on a commit is answered before FRR has it, and what
 // becomes of it then is told to nobody. When ctx ends first, that is no error: it was asked for, and is read next.
@@ -248,6 +254,9 @@ func (s *static) verify(ctx context.Context, cs []routers.Change) error {
 		return nil
 	}
 	until := time.Now().Add(s.options.VerifyWait)
+	if end, ok := ctx.Deadline(); ok && end.Add(-verifySpare).Before(until) {
+		until = end.Add(-verifySpare)
+	}
 	for {
 		origins, err := s.source.Zebra(ctx, prefixes(cs))
 		if ctx.Err() != nil {

@@ -23,12 +23,7 @@ func TestSave(t *testing.T) {
 		b.calls("vyos-save-config.py", 2*i+2)
 	}
 	for _, via := range []string{ViaConfig, ViaVbash} { // VyOS would write an empty configuration
-		waiting, release := b.system.HoldUp("my_commit")
-		done := make(chan error, 1)
-		go func() {
-			done <- b.apply(b.router(Options{Method: MethodStatic, Via: via, Save: true}), routers.Announced, one)
-		}()
-		waiting()
+		done, release := b.heldUp("my_commit", b.router(Options{Method: MethodStatic, Via: via, Save: true}), routers.Announced, one)
 		b.system.Boot("")
 		release()
 		b.wantError(<-done, routers.ErrUnavailable, "boot")

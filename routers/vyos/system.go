@@ -173,6 +173,12 @@ func (s system) holder() (pid int, err error) {
 	return int(lock.Pid), nil
 }
 
+// committer is the holder, as far as that can be read.
+func (s system) committer() int {
+	pid, _ := s.holder()
+	return pid
+}
+
 // staticd says that the daemon which keeps static routes is gone, or hangs. VyOS would go on for long, with the lock of
 // all commits, and tell of it in a traceback, or not at all.
 func staticd(ctx context.Context, source *frr.Source) error {

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"vouch/routers"
@@ -64,6 +65,7 @@ type Options struct {
 	Step       time.Duration // of one step of a session that is no commit; default 15s
 	LockWait   time.Duration // how long a lock that others hold is waited for; default 60s
 	Deadline   time.Duration // how long a commit is waited for. It is never killed; default 3m
+	Patience   time.Duration // how long one Apply waits for a commit; default Deadline
 	VerifyWait time.Duration // how long FRR may take to have what was committed; default 10s
 }
 
@@ -92,6 +94,7 @@ func (o Options) withDefaults() Options {
 	o.Step = cmp.Or(o.Step, 15*time.Second)
 	o.LockWait = cmp.Or(o.LockWait, time.Minute)
 	o.Deadline = cmp.Or(o.Deadline, 3*time.Minute)
+	o.Patience = cmp.Or(o.Patience, o.Deadline)
 	o.VerifyWait = cmp.Or(o.VerifyWait, 10*time.Second)
 	return o
 }
@@ -116,6 +119,9 @@ func (o Options) tag() uint32 {
 	}
 	return 0
 }
+
+// leaves are those of a blackhole that method static makes.
+func (o Options) leaves() leaves { return leaves{o.Degraded.Tag, o.Distance} }
 
 // source is whose routes of zebra's table the method makes.
 func (o Options) source() string {
@@ -212,9 +218,18 @@ func (o Options) valid(c routers.Change) error {
 	return nil
 }
 
-// Watch wakes for changes of the kernel's routes, into which FRR puts the static ones too; see rtnl.Watch. What
-// changes only within VyOS or FRR is seen by polling.
-func (r *Router) Watch(ctx context.Context, wake func()) error { return rtnl.Watch(ctx, wake) }
+// Watch wakes for changes of the kernel's routes, into which FRR puts the static ones too, see rtnl.Watch; and with
+// method static whenever somebody's commit has ended. What else changes within FRR is seen by polling.
+func (r *Router) Watch(ctx context.Context, wake func()) error {
+	if s, ok := r.method.(*static); ok {
+		var looking sync.WaitGroup
+		defer looking.Wait()
+		looks, end := context.WithCancel(ctx)
+		defer end()
+		looking.Go(func() { s.watchLock(looks, wake) })
+	}
+	return rtnl.Watch(ctx, wake)
+}
 
 // Goal is Advertised: both methods read a protocol's table.
 func (r *Router) Goal() routers.Stage { return routers.Advertised }

@@ -26,10 +26,8 @@ var withdraws = []scene{
 			if o := b.observe(r, one)[0]; o.Stage != routers.Advertised || o.Broken || !strings.Contains(o.Detail, child) {
 				b.Errorf("while it is announced the %s is not told: %+v", child, o)
 			}
-			_, release := b.system.HoldUp("my_commit")
-			done := make(chan error, 1)
-			go func() { done <- b.apply(r, routers.Withdrawn, one) }()
-			b.core(child == "next-hop", one) // his own route is his to announce
+			done, release := b.heldUp("my_commit", r, routers.Withdrawn, one)
+			b.core(false, one)
 			release()
 			b.must(<-done)
 			if active := b.system.Active(); !slices.Contains(active, node+" "+child+" "+value) || slices.Contains(active, node+" blackhole") {
@@ -57,10 +55,7 @@ var withdraws = []scene{
 	{name: "a commit brings back what was withdrawn meanwhile", play: func(b *bench, r *Router) {
 		b.announced(r, one)
 		waiting, release := b.system.HoldUp("my_commit")
-		ctx, cancel := context.WithCancel(b.Context())
-		defer cancel()
-		go func() { waiting(); cancel() }()
-		b.wantError(b.applyWithin(ctx, r, routers.Announced, two), routers.ErrBusy, "still committing")
+		b.wantError(b.leave(waiting, r, routers.Announced, two), routers.ErrBusy, "still committing")
 		err := b.apply(r, routers.Withdrawn, one, two)
 		b.wantError(err, routers.ErrBusy, "still committing")
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -92,9 +87,7 @@ var withdraws = []scene{
 	}},
 	{name: "a withdraw does not wait for its commit", play: func(b *bench, r *Router) {
 		b.announced(r, both...)
-		_, release := b.system.HoldUp("my_commit")
-		done := make(chan error, 1)
-		go func() { done <- b.apply(r, routers.Withdrawn, both...) }()
+		done, release := b.heldUp("my_commit", r, routers.Withdrawn, both...)
 		b.core(false, both...)
 		release()
 		b.must(<-done)

@@ -99,7 +99,8 @@ func (s CheckedService) MarshalJSON() ([]byte, error) {
 	}{bare(s), s.outcome()})
 }
 
-// ExitCode is 1 when a service's round was not good or degraded it, else 3 when the router could not be read, else 0.
+// ExitCode is 1 when a service's round was not good or degraded it, else 3 when the router could not be read, or
+// nothing could be announced by it, else 0.
 func (r *CheckReport) ExitCode() int {
 	switch {
 	case slices.ContainsFunc(r.Services, func(s CheckedService) bool { return !s.healthy() }):
@@ -143,7 +144,7 @@ a bar: where there was one stands a slash.`,
   vouch check -v --only resolver/dns --only resolver/route
   vouch check --config /etc/vouch/new.toml      # before it goes into force`,
 		Annotations: statuses("0  OK: healthy; with --only: the checks are ok", "1  WARNING: a service is not healthy, or degraded; with --only: a check failed, or found nothing out",
-			"2  CRITICAL: wrong usage, or the configuration is not valid", "3  UNKNOWN: healthy, but the router could not be read"),
+			"2  CRITICAL: wrong usage, or the configuration is not valid", "3  UNKNOWN: healthy, but the router could not be read, or nothing could be announced by it"),
 		ValidArgsFunction: a.configuredServices,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.check(cmd, args, f) },
 	}

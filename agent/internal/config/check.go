@@ -52,7 +52,9 @@ func (p parser) check(t, ct *table, s *Service) (Check, probe) {
 	if c.Spec = p.spec(ct, s.Name, c); c.Spec == nil {
 		return c, probe{table: ct, degrades: c.Degrades()}
 	}
-	return c, probe{ct, c.Type, valid(ct, c), c.Degrades()}
+	pr := probe{ct, c.Type, valid(ct, c), c.Degrades()}
+	pr.refuseSelf()
+	return c, pr
 }
 
 // checkGroup refuses a group that is not there, or that the check has no say in.
@@ -72,6 +74,19 @@ func checkGroup(ct *table, c Check, s *Service) {
 	}
 	if !c.Counts() && !c.Degrades() {
 		ct.without(`with on_fail = "warn"`, "group")
+	}
+}
+
+// refuseSelf refuses to ping the loopback address: the kernel answers for itself, whatever has died.
+func (pr probe) refuseSelf() {
+	s, ok := pr.spec.(checks.Targeter)
+	if !ok || pr.kind != "icmp" && (pr.kind != "mtu" || pr.value("probe") == "quic") {
+		return
+	}
+	for _, a := range s.Targets() {
+		if a.IsLoopback() {
+			pr.refuse(a, "is this node itself, whose kernel answers whatever has died", "name another host, or use a check of what is served here")
+		}
 	}
 }
 

@@ -110,6 +110,7 @@ func (p parser) parse(file string, data []byte) (*Config, error) {
 	cfg.Services = p.services(root, rt, cfg.Router)
 	root.unknown("")
 	doc.refuseInner()
+	doc.refuseEmpty()
 	doc.dropCaused()
 	if err := doc.problems.sorted(); err != nil {
 		return nil, err

@@ -171,10 +171,10 @@ type serviceTable struct {
 	Fast         time.Duration  `toml:"fast"`
 	Rise         int            `toml:"rise"`
 	Fall         int            `toml:"fall"`
-	HoldDown     time.Duration  `toml:"hold_down"`
+	HoldDown     time.Duration  `toml:"hold_down" empty:"ok"` // 0: off
 	HoldDownMax  time.Duration  `toml:"hold_down_max"`
 	HoldDownCalm time.Duration  `toml:"hold_down_calm"`
-	UnknownAfter time.Duration  `toml:"unknown_after"`
+	UnknownAfter time.Duration  `toml:"unknown_after" empty:"ok"` // 0: never
 	OnUnknown    string         `toml:"on_unknown"`
 	Require      health.Require `toml:"require"`
 	OnStop       string         `toml:"on_stop"`

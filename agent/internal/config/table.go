@@ -22,6 +22,7 @@ type document struct {
 	places   places
 	inner    map[string]bool // the keys whose values hold keys in turn, which the library decoded
 	misspelt []string        // the keys that are not written, but in another spelling
+	empties  []empty         // the keys that are written, and hold nothing
 	problems Problems
 }
 
@@ -217,6 +218,9 @@ func (t *table) fill(to any) {
 		t.known = append(t.known, f.key)
 		if prim, ok := t.prims[f.key]; ok {
 			t.set(f.key, prim, f.value)
+			if !f.mayBeEmpty && isNothing(f.value) {
+				t.doc.empties = append(t.doc.empties, empty{t, f.key, f.value})
+			}
 		}
 	}
 }
@@ -321,8 +325,9 @@ func (d *document) dropCaused() {
 
 // A field is one field of a struct that stands for a key.
 type field struct {
-	key   string
-	value reflect.Value
+	key        string
+	value      reflect.Value
+	mayBeEmpty bool // what is empty, or 0, is a value like any other: it has the tag empty:"ok"
 }
 
 // tagged gives the fields of a struct that carry a toml tag, also those of embedded structs.
@@ -331,7 +336,7 @@ func tagged(v reflect.Value) []field {
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		key, _, _ := strings.Cut(f.Tag.Get("toml"), ",")
 		if key != "" && key != "-" && f.IsExported() {
-			fields = append(fields, field{key, v.FieldByIndex(f.Index)})
+			fields = append(fields, field{key, v.FieldByIndex(f.Index), f.Tag.Get("empty") == "ok"})
 		}
 	}
 	return fields

@@ -20,6 +20,8 @@ type fake struct {
 	mu      sync.Mutex
 	stages  map[netip.Prefix]routers.Stage
 	worse   map[netip.Prefix]bool // what is there is there in the worse way
+	broken  map[netip.Prefix]bool // and stands on nothing
+	epoch   uint64
 	inUse   bool
 	applies []applied
 	reads   []time.Time
@@ -102,7 +104,7 @@ func (f *fake) Observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observ
 	defer f.mu.Unlock()
 	var have []routers.Observation
 	for _, p := range ps {
-		o := routers.Observation{Prefix: p, Stage: f.stages[p], Degraded: f.worse[p] && f.stages[p] > routers.Absent}
+		o := routers.Observation{Prefix: p, Stage: f.stages[p], Degraded: f.worse[p] && f.stages[p] > routers.Absent, Broken: f.broken[p], Epoch: f.epoch}
 		if o.Stage == routers.Unknown {
 			o.Stage = routers.Absent
 		}
@@ -145,7 +147,9 @@ func (f *fake) change(c routers.Change) {
 	if c.Want != routers.Withdrawn {
 		stage = routers.Advertised
 	}
-	put := func() { f.stages[c.Prefix], f.worse[c.Prefix] = stage, c.Want == routers.Degraded }
+	put := func() {
+		f.stages[c.Prefix], f.worse[c.Prefix], f.broken[c.Prefix] = stage, c.Want == routers.Degraded, false
+	}
 	switch {
 	case f.ignore != nil && f.ignore(c.Prefix):
 	case f.settle > 0:
@@ -191,7 +195,7 @@ func run(t *testing.T, opt Options, stages map[netip.Prefix]routers.Stage, test 
 func runRouter(t *testing.T, opt Options, stages map[netip.Prefix]routers.Stage, of func(*fake) routers.Router, test func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{t: t, f: &fake{stages: map[netip.Prefix]routers.Stage{}, worse: map[netip.Prefix]bool{}}}
+		r := &rig{t: t, f: &fake{stages: map[netip.Prefix]routers.Stage{}, worse: map[netip.Prefix]bool{}, broken: map[netip.Prefix]bool{}}}
 		for p, s := range stages {
 			r.f.stages[p] = s
 		}

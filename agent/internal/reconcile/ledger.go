@@ -19,6 +19,7 @@ type entry struct {
 	deadline time.Time // asked, and given until then to be read as wanted; zero: not under way
 	asked    bool      // ever: then one reading as wanted is not enough, it may not be settled
 	followed bool      // it was read since it was taken
+	undone   int       // how often others undid what was taken
 	force    bool      // the opposite was under way: ask, until that is taken, even when it is read as wanted
 	seen     routers.Observation
 	retry    backoff
@@ -107,7 +108,8 @@ func (l *ledger) observe(have []routers.Observation, err error, goal routers.Sta
 			e.seen, e.deadline, e.next = routers.Observation{}, time.Time{}, l.repairAt(o, now)
 		case !e.deadline.IsZero() && !now.Before(e.deadline):
 			l.failed(o.Prefix, l.notTaken(o), now, random)
-		case !e.deadline.IsZero() && e.followed && fell(l.want[o.Prefix], find(old, o.Prefix), o):
+		case !e.deadline.IsZero() && e.fell(l.want[o.Prefix], find(old, o.Prefix), o):
+			e.undone++
 			e.deadline, e.next = time.Time{}, l.repairAt(o, now)
 		case !e.deadline.IsZero():
 			e.followed = true
@@ -126,16 +128,25 @@ func moved(w routers.Want, was *routers.Observation, is routers.Observation) boo
 	switch {
 	case was == nil || is.Stage == routers.Unknown:
 		return false
+	case was.Epoch != 0 && is.Epoch > was.Epoch:
+		return true
 	case w == routers.Withdrawn:
 		return is.Stage > was.Stage || was.Degraded && !is.Degraded
 	}
 	return was.Stage != routers.Unknown && (is.Stage != was.Stage || is.Degraded != was.Degraded || is.Broken != was.Broken)
 }
 
-// fell says whether a prefix that was asked for got further away from what is wanted of it: somebody else did that, and
-// may have undone it.
-func fell(w routers.Want, was *routers.Observation, is routers.Observation) bool {
-	return moved(w, was, is) && (w == routers.Withdrawn || is.Stage < was.Stage || is.Broken && !was.Broken)
+// fell says whether a prefix that was asked for, and taken, was undone by somebody else: it is further away from what is
+// wanted of it than at the reading before, which may be one from before it was taken; or nothing that was asked for is
+// there.
+func (e *entry) fell(w routers.Want, was *routers.Observation, is routers.Observation) bool {
+	switch {
+	case was == nil || is.Stage == routers.Unknown || e.undone == burst: // then it has its deadline each time
+		return false
+	case w == routers.Withdrawn:
+		return e.followed && (is.Stage > was.Stage || was.Degraded && !is.Degraded)
+	}
+	return is.Broken || e.followed && is.Stage < was.Stage
 }
 
 // hasten has a prefix that waits asked for at once, as often as anything is repaired.

@@ -328,7 +328,11 @@ func (l *Loop) apply(ctx context.Context, cs []routers.Change) bool {
 	case broken: // as if not asked: due at once
 	case err != nil:
 		for _, c := range cs {
-			l.led.failed(c.Prefix, routers.About(err, c.Prefix), now, random)
+			if about := routers.About(err, c.Prefix); about != nil {
+				l.led.failed(c.Prefix, about, now, random)
+			} else {
+				l.led.taken([]routers.Change{c}, now)
+			}
 		}
 	default:
 		l.led.taken(cs, now)

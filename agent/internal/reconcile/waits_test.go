@@ -176,3 +176,64 @@ func TestFallsWhileItIsReadBack(t *testing.T) {
 		})
 	}
 }
+
+// TestStandsOnNothing: what was taken, and is read to stand on nothing, is asked for again at once, also when it was so
+// before and at the first reading since; but not without end.
+func TestStandsOnNothing(t *testing.T) {
+	run(t, Options{Deadline: time.Hour}, stages{a: routers.Advertised}, func(r *rig) {
+		r.f.do(func() { r.f.broken[a] = true })
+		undone := 3
+		r.f.do(func() { r.f.ignore = func(netip.Prefix) bool { undone--; return undone >= 0 } })
+		r.loop.Want(Desired{a: announced})
+		r.until(100*time.Millisecond, "as wanted", synced)
+		r.f.do(func() { r.f.broken[a], r.f.ignore = true, func(netip.Prefix) bool { return true } })
+		before, _ := r.made()
+		r.pass(time.Minute)
+		if n, _ := r.made(); n-before > 2*burst {
+			t.Errorf("asked %d times in a minute", n-before)
+		}
+	})
+}
+
+// TestRefusedUntilAnEpoch: what the daemon refuses is asked for again as soon as others have changed it, and not
+// before its time else.
+func TestRefusedUntilAnEpoch(t *testing.T) {
+	for _, w := range []routers.Want{withdrawn, announced} {
+		for _, first := range []uint64{0, 1} {
+			run(t, slowly, stages{a: routers.Selected}, func(r *rig) {
+				r.f.do(func() { r.f.epoch = first })
+				waiting(r, routers.Selected, w)
+				n, _ := r.made()
+				r.loop.Wake()
+				r.pass(time.Second)
+				if now, _ := r.made(); now != n {
+					t.Errorf("%s: asked with no change", w)
+				}
+				r.f.do(func() { r.f.applyErr, r.f.epoch = nil, 2 })
+				r.loop.Wake()
+				if first > 0 {
+					r.until(20*time.Millisecond, "taken", synced)
+				} else if r.pass(time.Second); r.report().Synced {
+					t.Errorf("%s: asked by an epoch of which nothing was known before", w)
+				}
+			})
+		}
+	}
+}
+
+// TestOneOfABatchIsRefused: what is refused of one prefix is not told of another that was asked for beside it.
+func TestOneOfABatchIsRefused(t *testing.T) {
+	run(t, slowly, stages{a: routers.Advertised}, func(r *rig) {
+		r.f.do(func() {
+			r.f.applyErr = func([]routers.Change) error {
+				return routers.Join(&routers.PrefixError{Prefix: a, Err: errRefused})
+			}
+		})
+		r.loop.Want(Desired{a: withdrawn, b: announced})
+		r.pass(0)
+		r.until(time.Second, "refused", func(rep Report) bool { return rep.Outstanding[a].Err != nil })
+		if out := r.report().Outstanding[b]; out.Err != nil || out.Attempts != 1 {
+			t.Errorf("the other: %+v", out)
+		}
+	})
+}

@@ -350,3 +350,19 @@ func TestCollapseAndVyconf(t *testing.T) {
 		ok("existsActive protocols bgp"), no("existsActive protocols static"))
 	r.frrHas(route, false)
 }
+
+// In the style that answers first one commit is rendered after another: none that is late undoes a later one.
+func TestRenderedInTurn(t *testing.T) {
+	r := standin(t, vyostest.Options{Style: vyostest.RerenderLate, Delay: quick, Late: time.Millisecond})
+	r.system.Fault(vyostest.CommitLate, 1, "3s")
+	r.system.OperatorCommit("set " + black)
+	r.system.OperatorCommit("delete " + black)
+	r.await("both to be rendered", func() bool {
+		procs, err := os.ReadDir(r.path(store.Processes))
+		return err == nil && !slices.ContainsFunc(procs, func(p os.DirEntry) bool {
+			_, err := os.Readlink("/proc/" + p.Name() + "/exe")
+			return err == nil
+		})
+	})
+	r.frrHas(route, false)
+}

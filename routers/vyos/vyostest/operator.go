@@ -47,14 +47,14 @@ func (s *System) HoldLock(args ...string) (release func()) {
 // HoldUp has the next run of a verb begin only once release is called, or the test ends. Waiting returns when it has come.
 func (s *System) HoldUp(verb string) (waiting, release func()) {
 	s.tb.Helper()
-	file, before := s.Path(store.Hidden+"/go-"+verb), len(s.CallsOf(verb))
+	file := s.Path(store.Hidden + "/go-" + verb)
 	if err := os.Remove(file); !errors.Is(err, os.ErrNotExist) {
 		s.must(err)
 	}
 	s.Fault(HeldUp, 1, verb, file)
 	waiting = func() {
 		s.tb.Helper()
-		for until := time.Now().Add(20 * time.Second); len(s.CallsOf(verb)) == before; time.Sleep(time.Millisecond) {
+		for until := time.Now().Add(20 * time.Second); s.store.Left(HeldUp) > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(until) {
 				s.tb.Fatalf("vyostest: nobody runs %s", verb)
 			}

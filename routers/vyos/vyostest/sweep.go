@@ -15,16 +15,17 @@ const prefix = "vyostest-"
 // ownerFile is locked by the process that made the system, as long as that lives.
 const ownerFile = store.Hidden + "/owner"
 
-// newRoot makes a root that belongs to this process until the file is closed.
+// newRoot makes a root that belongs to this process until the file is closed. The file has its name only once it is
+// locked: a sweep of another process would take it for that of a dead one.
 func newRoot() (root string, owner *os.File, err error) {
 	if root, err = os.MkdirTemp("", prefix); err != nil {
 		return "", nil, err
 	}
 	if err = os.MkdirAll(root+store.Hidden, 0o755); err == nil {
-		owner, err = os.OpenFile(root+ownerFile, os.O_RDWR|os.O_CREATE, 0o644)
+		owner, err = os.OpenFile(root+ownerFile+".new", os.O_RDWR|os.O_CREATE, 0o644)
 	}
 	if err == nil {
-		err = syscall.Flock(int(owner.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err = errors.Join(syscall.Flock(int(owner.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), os.Rename(owner.Name(), root+ownerFile))
 	}
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(root))

@@ -1,7 +1,9 @@
 package vyostest
 
 import (
+	"errors"
 	"os"
+	"sync"
 	"testing"
 
 	"vouch/routers/vyos/vyostest/store"
@@ -29,4 +31,34 @@ func TestSweep(t *testing.T) {
 	if _, err := os.Stat(dead); err == nil {
 		t.Error("what the dead left is there")
 	}
+}
+
+// A system that is being made is nobody's to remove, whoever sweeps meanwhile.
+func TestSweepBesideNew(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	made := make(chan struct{})
+	var sweeper sync.WaitGroup
+	sweeper.Go(func() {
+		for {
+			select {
+			case <-made:
+				return
+			default:
+				sweep()
+			}
+		}
+	})
+	for range 200 {
+		root, owner, err := newRoot()
+		if err == nil {
+			_, err = os.Stat(root + ownerFile)
+			err = errors.Join(err, os.RemoveAll(root), owner.Close())
+		}
+		if err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(made)
+	sweeper.Wait()
 }

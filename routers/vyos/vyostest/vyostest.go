@@ -196,7 +196,7 @@ func (s *System) Rendered() {
 // Close ends what still runs of the system, and removes it.
 func (s *System) Close() {
 	defer s.owner.Close()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for time.Now().Before(deadline) {
 		alive := s.kill()
 		if !alive && os.RemoveAll(s.Root()) == nil {

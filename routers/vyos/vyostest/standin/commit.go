@@ -201,6 +201,7 @@ func (c *call) activate(work tree.Tree) error {
 // run runs the script that changes FRR, in a process that nobody who kills this one reaches, and waits for it;
 // but not in the style that answers first, where what becomes of FRR nobody is told.
 func (c *call) run(p plan) int {
+	p.Turn = time.Now().UnixNano()
 	plan, err := json.Marshal(p)
 	if err != nil {
 		return refuse(err.Error())
@@ -262,7 +263,7 @@ func script(c *call) int {
 	case p.Skip:
 		said = ""
 	case !p.Down:
-		said = text(c.apply(p))
+		said = text(c.inTurn(p))
 	}
 	if said != "" {
 		fmt.Printf("%s\nVyOS had an issue completing a command.\n\nTraceback (most recent call last):\n%s\n\n", nodeHeader, said)

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"vouch/routers/command"
@@ -15,6 +17,7 @@ import (
 // A plan is what a commit does to FRR.
 type plan struct {
 	Style    string
+	Turn     int64    // grows from commit to commit
 	Touched  bool     // something changed that has this style make FRR's routes anew
 	Del, Add []string // the routes that go, and those that come, as FRR's configuration has them
 	All      []string // every static route of the new configuration
@@ -104,6 +107,30 @@ func (c *call) apply(p plan) error {
 		}
 	}
 	return c.rerender(p)
+}
+
+// inTurn has FRR changed by one commit after another, as by the one daemon that does it in the style that answers first:
+// of what comes after a later one nothing is done, which made all routes anew.
+func (c *call) inTurn(p plan) error {
+	if p.Style != store.RerenderLate {
+		return c.apply(p)
+	}
+	file, err := os.OpenFile(c.Path(store.Turn), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	var last int64
+	if _, err := fmt.Fscan(file, &last); err == nil && last > p.Turn {
+		return nil
+	}
+	if _, err := file.WriteAt(fmt.Append(nil, p.Turn), 0); err != nil {
+		return err
+	}
+	return c.apply(p)
 }
 
 // bgp gives the line that begins FRR's own BGP.

@@ -64,6 +64,9 @@ const (
 	guard    = Hidden + "/lock"
 )
 
+// Turn is locked by who changes FRR in the style that answers first, and has the turn of the last one.
+const Turn = Hidden + "/turn"
+
 // Path gives the place below the root.
 func (s Store) Path(parts ...string) string {
 	return filepath.Join(append([]string{s.Root}, parts...)...)
@@ -87,7 +90,7 @@ func (s Store) Do(f func() error) error {
 
 // Prepare makes what processes of every user write to.
 func (s Store) Prepare() error {
-	for _, path := range []string{guard, calls, faults} {
+	for _, path := range []string{guard, calls, faults, Turn} {
 		if err := s.Write(path, "", 0o666); err != nil {
 			return err
 		}
@@ -252,8 +255,8 @@ func (s Store) Record(c Call) error {
 
 // Calls gives all calls in the order of their start.
 func (s Store) Calls() ([]Call, error) {
-	text, err := s.read(calls)
-	if err != nil {
+	var text string
+	if err := s.Do(func() (err error) { text, err = s.read(calls); return err }); err != nil { // not in mid-line
 		return nil, err
 	}
 	var all []Call
