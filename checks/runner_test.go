@@ -354,6 +354,7 @@ func TestResultClasses(t *testing.T) {
 		{Result{Start: now, Err: errBad}, Failed, ReasonRefused},
 		{Result{Start: now, Err: fmt.Errorf("x: %w", errBad)}, Failed, ReasonRefused},
 		{Result{Start: now, Err: &Failure{Reason: ReasonUnknown}}, Unknown, ReasonUnknown},
+		{Result{Start: now, Err: &Failure{Reason: ReasonExec}}, Unknown, ReasonExec},
 		{Result{Start: now, Err: context.DeadlineExceeded}, Failed, ReasonTimeout},
 		{Result{Start: now, Err: errors.New("x")}, Failed, ReasonError},
 	} {

@@ -39,6 +39,21 @@ func TestChangeOfOne(t *testing.T) {
 	}
 }
 
+// What has left and goes by the number of what is managed has no say in it, and nothing to gain by it.
+func TestLeftHasNoSay(t *testing.T) {
+	labels := map[netip.Prefix]routers.Label{four: {Service: "dns"}, six: {Service: "dns"}}
+	n := labelled(Options{Method: MethodInclude, Style: StyleSwitch}, labels)
+	n.set(map[netip.Prefix]routers.Label{four: labels[four]})
+	es := entries{}
+	es.add(n, four)
+	es.add(n, six)
+	es.name(n, netip.Prefix{})
+	es.change(StyleSwitch, []routers.Change{{Prefix: four, Want: routers.Announced}, {Prefix: six, Want: routers.Withdrawn}})
+	if es[four].Want != routers.Announced || es[six].Want != routers.Withdrawn {
+		t.Errorf("%+v", es)
+	}
+}
+
 // Of what was asked for only that stays by which less is announced.
 func TestLowered(t *testing.T) {
 	third := netip.MustParsePrefix("10.53.53.54/32")

@@ -71,6 +71,7 @@ func (p *pair) stubs(t *testing.T) {
 	fatal(t, p.apply(t, changes(routers.Announced)))
 	stage(0, routers.Advertised)
 	stage(1, routers.Configured)
+	p.hindered(t, "")
 	if o := p.observed(t)[1]; !strings.Contains(o.Detail, "OSPFv3 passes over an interface that has no link-local address") {
 		t.Errorf("the hint: %+v", o)
 	}

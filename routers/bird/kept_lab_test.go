@@ -124,7 +124,12 @@ func TestHindered(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
+	r.SetLabels(map[netip.Prefix]routers.Label{four: {Service: "dns"}})
 	seen := []routers.Observation{{Prefix: six, Stage: routers.Absent}}
+	b.kept(t.Context(), []part{{r.daemons.main, both[1:]}}, nil, map[netip.Prefix]value{six: unknown}, seen)
+	if o := seen[0]; o.Broken || o.Hindered != "" {
+		t.Errorf("what has left is of no account: %+v", o)
+	}
 	b.kept(t.Context(), []part{{deaf{v: ctl.Version{Major: 1}}, both[1:]}}, nil, nil, seen)
 	if got := seen[0].Hindered; !strings.Contains(got, "set include6") {
 		t.Errorf("bird6 without a file: %q", got)

@@ -147,6 +147,55 @@ func TestAddressApply(t *testing.T) {
 	}
 }
 
+// What a switch says beside what peers are given. The route of an address counts for what it is once a peer has it.
+func TestSwitched(t *testing.T) {
+	b := newInclude(Options{Method: MethodInclude, MinPeers: 1}.withDefaults(), daemons{}, newNames(Options{}), &memo{})
+	static := route{protocol: "a", best: true}
+	address := route{protocol: "lo4", best: true, attributes: map[string]string{"source": "device"}}
+	seen := func(r route, peer routers.Stage) sight {
+		return sight{own: []route{r}, peers: []routers.Peer{{Name: "core", Stage: peer}}, givers: map[string]string{"core": r.protocol}}
+	}
+	on, worse, off := value{known: true, normal: true}, value{known: true, worse: true}, value{known: true}
+	for name, test := range map[string]struct {
+		s        sight
+		v        value
+		stage    routers.Stage
+		degraded bool
+	}{
+		"announced":                  {seen(static, routers.Advertised), on, routers.Advertised, false},
+		"degraded":                   {seen(static, routers.Advertised), worse, routers.Advertised, true},
+		"degraded, and nothing left": {sight{}, worse, routers.Absent, false},
+		"on, and no route":           {sight{}, on, routers.Configured, false},
+		"given, and not told":        {seen(static, routers.Advertised), value{failed: true}, routers.Advertised, false},
+		"not given, and not told":    {seen(static, routers.Selected), value{failed: true}, routers.Unknown, false},
+		"an address":                 {seen(address, routers.Selected), off, routers.Absent, false},
+		"an address that is given":   {seen(address, routers.Advertised), off, routers.Advertised, false},
+	} {
+		o := b.judge(four, test.s, test.v)
+		if o.Stage != test.stage || o.Degraded != test.degraded || o.Broken {
+			t.Errorf("%s: %+v", name, o)
+		}
+		if told := strings.Contains(o.Detail, "the route of protocol lo4"); told != (name == "an address that is given") {
+			t.Errorf("%s: %s", name, o.Detail)
+		}
+	}
+}
+
+// A route is of the worse way when it has all that this is made of.
+func TestOn(t *testing.T) {
+	r := route{attributes: map[string]string{"bgp_med": "50", "bgp_path": "65001 65001", "bgp_community": "(65001,666)", "ospf_metric2": "70"}}
+	for _, d := range []Degraded{{MED: 50}, {Prepend: []uint32{65001, 65001}}, {Community: []string{"65001:666"}}, {Metric2: 70}} {
+		if !d.on(r) || d.on(route{}) {
+			t.Errorf("%+v: %v, and %v without", d, d.on(r), d.on(route{}))
+		}
+	}
+	for _, d := range []Degraded{{}, {MED: 51}, {MED: 50, Prepend: []uint32{1, 1, 1}}, {MED: 50, Community: []string{"65001:667"}}, {MED: 50, Metric2: 71}} {
+		if d.on(r) {
+			t.Errorf("%+v is taken for it", d)
+		}
+	}
+}
+
 func TestListed(t *testing.T) {
 	one := route{protocol: "a", best: true}
 	given := sight{own: []route{one}, peers: []routers.Peer{{Name: "core", Stage: routers.Advertised}}}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,6 +104,22 @@ func TestWayToFileIsWatched(t *testing.T) {
 				cancel()
 			}
 		})
+	}
+}
+
+// Two files are watched, one of them on the way to the other, and a link to itself is an error.
+func TestTwoFilesAreWatched(t *testing.T) {
+	dir := t.TempDir()
+	near, far := filepath.Join(dir, "vouch.conf"), filepath.Join(dir, "six", "vouch.conf")
+	fatal(t, os.Mkdir(filepath.Dir(far), 0o755))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for _, path := range []string{near, far} {
+		fatal(t, awaitFiles(ctx, []string{near, far}, func() { fatal(t, os.WriteFile(path, nil, 0o600)) }))
+	}
+	fatal(t, errors.Join(os.Remove(near), os.Symlink("vouch.conf", near)))
+	if err := awaitFiles(ctx, []string{near}, func() {}); !errors.Is(err, syscall.ELOOP) {
+		t.Errorf("a link to itself: %v", err)
 	}
 }
 

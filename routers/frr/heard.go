@@ -13,21 +13,26 @@ import (
 type heard struct {
 	mu  sync.Mutex
 	at  map[string]time.Time    // by family and neighbour, of readings that count for its adjacency
-	all map[string]acknowledged // the same, of every reading
+	all map[string]acknowledged // the same, of all readings
 }
 
-// An acknowledged is what a neighbour had at a time.
+// An acknowledged is what a neighbour had when nothing was outstanding for the last time, and was there ever since.
 type acknowledged struct {
-	at   time.Time
-	held map[netip.Prefix]entry
+	read  time.Time // last
+	since time.Time // something was outstanding in every reading; zero: nothing is
+	held  map[netip.Prefix]entry
 }
+
+// overdue is how long something may be outstanding with a neighbour that is well. It acknowledges an LSA that it drops
+// 12 s after at worst (8.4.4, 10.3).
+const overdue = 15 * time.Second
 
 // settles is for how many seconds an adjacency has to be full before nothing outstanding says anything: right at
 // its beginning the LSA that it leads to may not have been made yet.
 const settles = 2
 
 // note takes in a reading, and marks in it the neighbours that have acknowledged everything once since they became
-// full. From then on they have a way to this node, whatever is outstanding later, and what was announced then.
+// full: from then on they have a way to this node, whatever is outstanding later. And it marks those that hang.
 func (h *heard) note(family string, db *lsdb, now time.Time) {
 	if h == nil {
 		return
@@ -37,25 +42,36 @@ func (h *heard) note(family string, db *lsdb, now time.Time) {
 	if h.at == nil {
 		h.at, h.all = map[string]time.Time{}, map[string]acknowledged{}
 	}
-	db.known = map[string]map[netip.Prefix]entry{}
+	db.hung = map[string]map[netip.Prefix]entry{}
 	for id, full := range db.full {
 		key, began := family+" "+id, now.Add(-time.Duration(full)*time.Second)
+		behind := slices.Contains(db.behind, id)
+		if own := db.age >= 0 && db.age <= full+1+db.early && !db.alone; own && full >= settles && !behind {
+			h.at[key] = now
+		}
 		last := h.all[key]
-		if slices.Contains(db.behind, id) {
-			last.held = common(last.held, db.held) // it may have heard of the end of the others
-		} else {
-			last = acknowledged{now, db.held}
-			if own := db.age >= 0 && db.age <= full+1+db.early && !db.alone; own && full >= settles {
-				h.at[key] = now
-			}
+		if !last.read.After(began) { // that was another adjacency
+			last = acknowledged{}
+		}
+		h.all[key] = last.next(behind, db.held, now)
+		if since := h.all[key].since; !since.IsZero() && now.Sub(since) > overdue {
+			db.hung[id] = h.all[key].held
 		}
 		if h.at[key].After(began) {
 			db.settled = append(db.settled, id)
 		}
-		if h.all[key] = last; last.at.After(began) {
-			db.known[id] = last.held
-		}
 	}
+}
+
+// next is it after another reading.
+func (a acknowledged) next(behind bool, held map[netip.Prefix]entry, now time.Time) acknowledged {
+	switch {
+	case !behind:
+		return acknowledged{read: now, held: held}
+	case a.since.IsZero():
+		a.since = now
+	}
+	return acknowledged{now, a.since, common(a.held, held)} // of the end of the others it may have heard
 }
 
 // common gives what is in both.

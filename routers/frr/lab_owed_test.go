@@ -1,6 +1,7 @@
 package frr
 
 import (
+	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,26 +27,35 @@ func TestLabTwoNeighbours(t *testing.T) {
 		second, err := side.FRRFrom(t.Context(), release, "hostname side\n"+patientLink("eth0")+
 			"router ospf\n ospf router-id 10.9.0.1\n network 10.9.9.0/30 area 0\n timers lsa min-arrival 0\nrouter ospf6\n ospf6 router-id 10.9.0.1\n timers lsa min-arrival 0\n", "ospfd", "ospf6d")
 		check(t, err)
-		for i, p := range []routers.Change{announce(lab.Service)[0], announce(lab.Service6)[0]} {
-			daemon := []string{"ospfd", "ospf6d"}[i]
-			b.apply(p)
-			both := func(o routers.Observation) bool { return strings.Join(o.Reached(), " ") == "10.0.0.1 10.9.0.1" }
-			b.until("advertised to both", p.Prefix, nil, both)
-			b.apply(withdraw(p.Prefix)...)
-			b.await(routers.Absent, p.Prefix)
-			check(t, l.CoreFRR.Signal(daemon, syscall.SIGSTOP))
-			check(t, second.Signal(daemon, syscall.SIGSTOP))
-			b.apply(p)
-			b.until("owed by both", p.Prefix, nil, func(o routers.Observation) bool {
-				return o.Stage == routers.Selected && len(o.Reached()) == 0 && strings.HasSuffix(o.Detail, ", not yet acknowledged by 10.0.0.1, 10.9.0.1")
-			})
-			check(t, second.Signal(daemon, syscall.SIGCONT))
-			b.until("owed by one", p.Prefix, nil, func(o routers.Observation) bool {
-				return o.Stage == routers.Advertised && strings.Join(o.Reached(), " ") == "10.9.0.1" && strings.HasSuffix(o.Detail, ", not yet acknowledged by 10.0.0.1")
-			})
-			check(t, l.CoreFRR.Signal(daemon, syscall.SIGCONT))
-			b.until("advertised to both again", p.Prefix, nil, both)
+		ps, daemons := []netip.Prefix{lab.Service, lab.Service6}, []string{"ospfd", "ospf6d"}
+		signal := func(f *lab.FRR, s syscall.Signal) {
+			t.Helper()
+			for _, d := range daemons {
+				check(t, f.Signal(d, s))
+			}
 		}
+		reached := func(stage routers.Stage, peers, detail string) {
+			t.Helper()
+			for _, p := range ps {
+				b.until(stage.String()+", reached: "+peers, p, nil, func(o routers.Observation) bool {
+					return o.Stage == stage && strings.Join(o.Reached(), " ") == peers && strings.HasSuffix(o.Detail, detail)
+				})
+			}
+		}
+		const first, other = "10.0.0.1", "10.9.0.1"
+		b.apply(announce(ps...)...)
+		reached(routers.Advertised, first+" "+other, "")
+		b.apply(withdraw(ps...)...)
+		b.await(routers.Absent, ps...)
+
+		signal(l.CoreFRR, syscall.SIGSTOP)
+		signal(second, syscall.SIGSTOP)
+		b.apply(announce(ps...)...)
+		reached(routers.Selected, "", ", not yet acknowledged by "+first+", "+other)
+		signal(second, syscall.SIGCONT)
+		reached(routers.Advertised, other, ", not yet acknowledged by "+first)
+		signal(l.CoreFRR, syscall.SIGCONT)
+		reached(routers.Advertised, first+" "+other, "")
 	})
 }
 

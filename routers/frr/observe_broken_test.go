@@ -54,12 +54,11 @@ func TestObserveBroken(t *testing.T) {
 // Right after a change no neighbour can have acknowledged it; only later that is worth a word.
 func TestAcknowledged(t *testing.T) {
 	for age, late := range map[string]bool{"0": false, "1": false, "2": true, "500": true} {
-		there := map[bool]routers.Stage{false: routers.Advertised, true: routers.Selected}[late]
 		for _, c := range []struct {
 			state string
 			k     *kernel
 			stage routers.Stage
-		}{{"ospfd-stub", on(p4), there}, {"ospfd-absent", on(), routers.Absent}} {
+		}{{"ospfd-stub", on(p4), routers.Advertised}, {"ospfd-absent", on(), routers.Absent}} {
 			r := recording(t, c.state, "zebra-address").edit("ospfd", "neighbor", behind).
 				edit("ospfd", "router", replace(`"lsaAge": `, `"lsaAge": `+age+`, "was": `))
 			os, err := r.router(Options{}).with(c.k).Observe(t.Context(), []netip.Prefix{p4})

@@ -128,7 +128,7 @@ func TestObserveAddress(t *testing.T) {
 		},
 		"not acknowledged": {
 			recording(t, stub...).edit("ospfd", "neighbor", behind), on(p4, p6),
-			[]seen{{routers.Selected, "", "not yet acknowledged by 10.0.0.1"}, {routers.Advertised, core, "cost"}}, nil,
+			[]seen{{routers.Advertised, core, "not yet acknowledged by 10.0.0.1"}, {routers.Advertised, core, "cost"}}, nil,
 		},
 		"a withdrawal not acknowledged": {
 			recording(t, absent...).edit("ospfd", "neighbor", behind), on(),

@@ -65,7 +65,7 @@ type lsdb struct {
 	apart     []string                          // and perhaps not even the LSA that holds the node's own networks
 	full      map[string]int                    // those of them all: since when in seconds, where that is known
 	settled   []string                          // and which of them have acknowledged everything once since then
-	known     map[string]map[netip.Prefix]entry // what each of them had acknowledged when nothing was outstanding, if ever since then
+	hung      map[string]map[netip.Prefix]entry // and which have not for long, with what they had acknowledged before
 }
 
 // view reads the databases of the families asked for, side by side: when one daemon hangs the other
@@ -147,7 +147,7 @@ func (db lsdb) sight(p netip.Prefix) sight {
 		}
 		return s
 	}
-	s := sight{stage: routers.Advertised, peers: db.peers(p, e), detail: fmt.Sprintf("%s, cost %d", e.kind, e.cost), stale: staleBy(ospfDaemon(p)), routed: e.kind == externalLSA, cost: e.cost}
+	s := sight{stage: routers.Advertised, peers: db.peers(p), detail: fmt.Sprintf("%s, cost %d", e.kind, e.cost), stale: staleBy(ospfDaemon(p)), routed: e.kind == externalLSA, cost: e.cost}
 	told := func(p routers.Peer) bool { return p.Stage == routers.Advertised }
 	if !slices.ContainsFunc(s.peers, told) {
 		s.stage = routers.Selected
@@ -164,28 +164,24 @@ func (db lsdb) sight(p netip.Prefix) sight {
 }
 
 // peers gives the neighbours, and which of them cannot be said to have the LSA of a prefix.
-func (db lsdb) peers(p netip.Prefix, e entry) []routers.Peer {
+func (db lsdb) peers(p netip.Prefix) []routers.Peer {
 	peers := advertisedTo(db.neighbors)
 	for i, n := range peers {
 		switch {
 		case db.joining(n.Name):
 			peers[i].Stage, peers[i].Detail = routers.Selected, "the adjacency is new, and not everything acknowledged yet"
-		case db.owes(n.Name, p, e):
+		case db.lacks(n.Name, p):
 			peers[i].Stage, peers[i].Detail = routers.Selected, "not yet acknowledged"
 		}
 	}
 	return peers
 }
 
-// owes tells whether a neighbour ought to have acknowledged the LSA that holds a prefix, and has not. What is outstanding
-// may be a later change where the prefix was there when nothing was.
-func (db lsdb) owes(neighbor string, p netip.Prefix, e entry) bool {
-	outstanding := db.apart
-	if e.kind == externalLSA {
-		outstanding = db.behind
-	}
-	_, known := db.known[neighbor][p]
-	return e.age >= patient && slices.Contains(outstanding, neighbor) && !known
+// lacks tells whether a neighbour that hangs never had a prefix, as far as was read.
+func (db lsdb) lacks(neighbor string, p netip.Prefix) bool {
+	had, hangs := db.hung[neighbor]
+	_, known := had[p]
+	return hangs && !known
 }
 
 // joins is for how many seconds after an adjacency has become full what this node originates counts as a part

@@ -140,15 +140,18 @@ func TestHeardKeeps(t *testing.T) {
 	}
 }
 
-// What no neighbour has acknowledged in time is told to nobody yet; one that has is enough. What each had acknowledged
-// before the last change it has, whatever is outstanding.
-func TestOwed(t *testing.T) {
+// What comes while all neighbours hang is told to nobody; one that does not is enough. What they had before they have,
+// unless it was taken away meanwhile; and of a new adjacency nobody knows for a while.
+func TestHung(t *testing.T) {
 	const a, b = "10.0.0.1", "10.0.0.2"
-	later, external := netip.MustParsePrefix("10.53.53.99/32"), entry{externalLSA, 20, 3}
+	later, lsa := netip.MustParsePrefix("10.53.53.99/32"), entry{externalLSA, 20, 500}
 	now := time.Now()
 	var h heard
-	read := func(after int, behind []string, held map[netip.Prefix]entry) lsdb {
-		db := lsdb{held: held, age: 500 + after, neighbors: []string{a, b}, behind: behind, full: map[string]int{a: 600 + after, b: 600 + after}}
+	read := func(after, full int, behind []string, ps ...netip.Prefix) lsdb {
+		db := lsdb{held: map[netip.Prefix]entry{}, age: 500 + after, neighbors: []string{a, b}, behind: behind, full: map[string]int{a: full, b: full}}
+		for _, p := range ps {
+			db.held[p] = lsa
+		}
 		h.note("ospfd", &db, now.Add(time.Duration(after)*time.Second))
 		return db
 	}
@@ -160,20 +163,23 @@ func TestOwed(t *testing.T) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
-	one, two := map[netip.Prefix]entry{s4: external}, map[netip.Prefix]entry{s4: external, later: external}
-	is("both owe it", read(0, []string{a, b}, one), s4, routers.Selected, "", ", not yet acknowledged by 10.0.0.1, 10.0.0.2")
-	is("one does", read(1, []string{b}, one), s4, routers.Advertised, a, ", not yet acknowledged by 10.0.0.2")
-	is("the other too", read(2, nil, one), s4, routers.Advertised, a+" "+b, "")
-	db := read(3, []string{a, b}, two)
-	is("the next is owed", db, later, routers.Selected, "", ", not yet acknowledged by 10.0.0.1, 10.0.0.2")
-	is("and not the first", db, s4, routers.Advertised, a+" "+b, ", not yet acknowledged by 10.0.0.1, 10.0.0.2")
-	db = lsdb{held: one, age: 1, neighbors: []string{a, b}, behind: []string{a, b}, full: map[string]int{a: 1, b: 1}}
-	h.note("ospfd", &db, now.Add(4*time.Second))
-	is("both adjacencies are new", db, s4, routers.Selected, "", ", not yet acknowledged by 10.0.0.1, 10.0.0.2")
-	read(5, []string{a, b}, map[netip.Prefix]entry{later: external})
-	is("the first comes again", read(6, []string{a, b}, two), s4, routers.Selected, "", ", not yet acknowledged by 10.0.0.1, 10.0.0.2")
-	young := map[netip.Prefix]entry{s4: {externalLSA, 20, 1}}
-	is("it is too early", read(7, []string{a, b}, young), s4, routers.Advertised, a+" "+b, "")
+	both := []string{a, b}
+	const all, owe = a + " " + b, ", not yet acknowledged by " + a + ", " + b
+	is("nobody knows yet", read(0, 600, both, s4), s4, routers.Advertised, all, owe)
+	is("nor after a while", read(15, 615, both, s4), s4, routers.Advertised, all, owe)
+	is("both hang", read(16, 616, both, s4), s4, routers.Selected, "", owe)
+	is("one does", read(17, 617, []string{b}, s4), s4, routers.Advertised, a, ", not yet acknowledged by "+b)
+	is("none does", read(18, 618, nil, s4), s4, routers.Advertised, all, "")
+	read(20, 620, both, s4)
+	db := read(36, 636, both, s4, later)
+	is("they hang again", db, s4, routers.Advertised, all, owe)
+	is("and lack what came since", db, later, routers.Selected, "", owe)
+	read(37, 637, both, later)
+	is("it went, and came again", read(38, 638, both, s4), s4, routers.Selected, "", owe)
+	read(39, 639, nil, s4)
+	is("long not read", read(80, 680, both, later), later, routers.Advertised, all, owe)
+	is("new adjacencies", read(90, 5, both, s4), s4, routers.Advertised, all, owe)
+	is("which hang too", read(106, 21, both, s4), s4, routers.Selected, "", owe)
 }
 
 // One neighbour that has it is enough.

@@ -119,8 +119,7 @@ func TestObserveDegradedAddress(t *testing.T) {
 	for _, release := range releasesOf {
 		o := Options{Degraded: Degraded{Cost: 500}}
 		for state, want := range map[string]bool{"stub": false, "degraded": true, "own-cost": false} {
-			acknowledged := replace(`RetransmissionListCounter":1`, `RetransmissionListCounter":0`)
-			os, err := recording(t, append(both(release, state), release+"/zebra-address")...).edit("ospfd", "neighbor", acknowledged).router(o).with(on(p4, p6)).Observe(t.Context(), []netip.Prefix{p4, p6})
+			os, err := recording(t, append(both(release, state), release+"/zebra-address")...).router(o).with(on(p4, p6)).Observe(t.Context(), []netip.Prefix{p4, p6})
 			if err != nil || os[0].Stage != routers.Advertised || os[1].Stage != routers.Advertised || os[0].Degraded != want || os[1].Degraded != want {
 				t.Errorf("%s %s: %v, %+v", release, state, err, os)
 			}

@@ -114,7 +114,9 @@ var everywhere = []scene{
 	}},
 	{name: "the end waits for the commit", play: func(b *bench, r *Router) {
 		b.system.Fault(vyostest.CommitSlow, 1, "1s")
-		b.wantError(b.leave(b.locked, r, routers.Announced, one), routers.ErrBusy, "still committing")
+		waiting, release := b.system.HoldUp("my_commit")
+		b.wantError(b.leave(waiting, r, routers.Announced, one), routers.ErrBusy, "still committing")
+		release()
 		b.must(r.Close())
 		if b.system.Locked() || !b.configured(one) {
 			b.Error("the commit has not ended")
@@ -131,9 +133,7 @@ var everywhere = []scene{
 	}},
 	{name: "time over beside a lock", play: func(b *bench, r *Router) {
 		release := b.system.HoldLock()
-		ctx, cancel := context.WithTimeout(b.Context(), 2*time.Second)
-		defer cancel()
-		b.wantError(b.applyWithin(ctx, r, routers.Announced, one), routers.ErrBusy, "VyOS's configuration is locked by pid ", ".lock")
+		b.wantError(b.leave(func() { b.begun(r) }, r, routers.Announced, one), routers.ErrBusy, "VyOS's configuration is locked by pid ", ".lock")
 		b.must(b.apply(r, routers.Withdrawn, one))
 		release()
 		b.calls("my_commit", 0)
@@ -266,11 +266,12 @@ var everywhere = []scene{
 		}
 	}},
 	{name: "a commit outlives its time", play: func(b *bench, r *Router) {
-		b.system.Fault(vyostest.CommitSlow, 1, "6s")
-		b.wantError(b.leave(b.locked, r, routers.Announced, one), routers.ErrBusy, "still committing", "left to end")
-		short, stop := context.WithTimeout(b.Context(), 500*time.Millisecond)
+		waiting, release := b.system.HoldUp("protocols_static.py")
+		b.wantError(b.leave(waiting, r, routers.Announced, one), routers.ErrBusy, "still committing", "left to end")
+		short, stop := context.WithTimeout(b.Context(), 3*time.Second)
 		defer stop()
 		b.wantError(b.applyWithin(short, r, routers.Announced, two), routers.ErrBusy, "still committing")
+		release()
 		b.must(b.apply(r, routers.Announced, two))
 		b.becomes(r, routers.Advertised, false, one, two)
 		b.calls("my_commit", 2)

@@ -1,6 +1,7 @@
 package vyos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,7 @@ func open(t *testing.T, o vyostest.Options) *bench {
 // router makes a driver for the system; what o leaves out is short enough for a test.
 func (b *bench) router(o Options) *Router {
 	o.Root = b.system.Root()
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second) // FRR on a busy machine
 	if o.Degraded == (Degraded{}) {
 		o.Degraded = Degraded{Tag: 666, Metric: 666}
 	}
@@ -72,7 +74,7 @@ func (b *bench) router(o Options) *Router {
 func (b *bench) do(f func() error) error { return b.lab.Nodes[0].Do(f) }
 
 func (b *bench) apply(r *Router, w routers.Want, ps ...netip.Prefix) error {
-	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(b.Context(), 3*time.Minute)
 	defer cancel()
 	return b.applyWithin(ctx, r, w, ps...)
 }
@@ -113,11 +115,14 @@ func (b *bench) leave(begun func(), r *Router, w routers.Want, ps ...netip.Prefi
 	return <-done
 }
 
-// locked waits until somebody commits.
-func (b *bench) locked() {
+// begun waits until a session of method static is under way.
+func (b *bench) begun(r *Router) {
 	b.Helper()
-	b.wait("a commit to begin", func() error {
-		if !b.system.Locked() {
+	b.wait("a session to begin", func() error {
+		method := r.method.(*static)
+		method.mu.Lock()
+		defer method.mu.Unlock()
+		if method.running == nil {
 			return errors.New("not yet")
 		}
 		return nil
@@ -190,7 +195,7 @@ func (b *bench) core(has bool, ps ...netip.Prefix) {
 
 func (b *bench) wait(what string, ok func() error) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
 	b.must(lab.Wait(ctx, what, 5*time.Millisecond, func() (bool, error) { err := ok(); return err == nil, err }))
 }

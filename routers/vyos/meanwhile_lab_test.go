@@ -141,6 +141,7 @@ var meanwhile = []scene{
 		}()
 		waiting()
 		b.core(false, one)
+		b.system.Fault(vyostest.CommitSlow, 1, "1s") // as on a router: the lock is looked at every now and then
 		b.system.OperatorCommit("set protocols static route 198.51.101.0/24 blackhole")
 		b.lost(one)
 		b.core(false, one)

@@ -93,7 +93,7 @@ var withdraws = []scene{
 		b.must(<-done)
 		b.becomes(r, routers.Absent, false, both...)
 	}},
-	{name: "FRR hangs", options: Options{Timeout: 300 * time.Millisecond}, play: func(b *bench, r *Router) {
+	{name: "FRR hangs", options: Options{Timeout: 2 * time.Second}, play: func(b *bench, r *Router) {
 		node := b.lab.Nodes[0].FRR
 		for _, daemon := range []string{"zebra", "staticd"} {
 			b.announced(r, one)

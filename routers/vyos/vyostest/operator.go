@@ -54,7 +54,7 @@ func (s *System) HoldUp(verb string) (waiting, release func()) {
 	s.Fault(HeldUp, 1, verb, file)
 	waiting = func() {
 		s.tb.Helper()
-		for until := time.Now().Add(20 * time.Second); s.store.Left(HeldUp) > 0; time.Sleep(time.Millisecond) {
+		for until := time.Now().Add(time.Minute); s.store.Left(HeldUp) > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(until) {
 				s.tb.Fatalf("vyostest: nobody runs %s", verb)
 			}
