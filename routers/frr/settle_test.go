@@ -178,8 +178,8 @@ func TestHung(t *testing.T) {
 	is("it went, and came again", read(38, 638, both, s4), s4, routers.Selected, "", owe)
 	read(39, 639, nil, s4)
 	is("long not read", read(80, 680, both, later), later, routers.Advertised, all, owe)
-	is("new adjacencies", read(90, 5, both, s4), s4, routers.Advertised, all, owe)
-	is("which hang too", read(106, 21, both, s4), s4, routers.Selected, "", owe)
+	is("new adjacencies", read(100, 5, both, s4), s4, routers.Advertised, all, owe)
+	is("which hang too", read(116, 21, both, s4), s4, routers.Selected, "", owe)
 }
 
 // One neighbour that has it is enough.
