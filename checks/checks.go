@@ -51,7 +51,7 @@ const (
 	ReasonStatus      Reason = "status"      // a status or exit code that is not accepted
 	ReasonAbsent      Reason = "absent"      // the thing looked for is not there
 	ReasonUnusable    Reason = "unusable"    // there, but of no use: blackhole route, link down, address tentative
-	ReasonExec        Reason = "exec"        // a program could not be run, which says nothing of what it asks: neither ok nor failed
+	ReasonExec        Reason = "exec"        // a program could not be run
 	ReasonProtocol    Reason = "protocol"    // an answer that could not be understood
 	ReasonPanic       Reason = "panic"       // the check itself broke
 	ReasonError       Reason = "error"       // any other failure
@@ -148,7 +148,7 @@ func (r Result) Status() Status {
 	switch r.Reason() {
 	case "":
 		return OK
-	case ReasonUnknown, ReasonExec, ReasonPending:
+	case ReasonUnknown, ReasonPending:
 		return Unknown
 	}
 	return Failed

@@ -118,7 +118,7 @@ func (o *occasion) take(m message) {
 		return
 	}
 	res, timeout := Result{Start: o.start, Took: m.took, Err: m.err}, o.probes[m.task].Timeout
-	if m.err != nil && broken(o.pauses.total, timeout, false) {
+	if broken(res, o.pauses.total, timeout, false) {
 		res = nothingKnown(res, o.pauses.total, timeout)
 	}
 	o.set(m.task, res)

@@ -24,10 +24,20 @@ func stride(timeout time.Duration) time.Duration {
 	return min(max(timeout/8, 5*time.Millisecond), grace/2)
 }
 
-// broken says whether a pause took so much of a run that its end says nothing of what was asked. A run that was made
-// anew for that is given up less easily: else what is dead would stand for as long as the machine is busy.
-func broken(paused, timeout time.Duration, anew bool) bool {
-	if anew {
+// excuses is how many ends of runs in a row pauses may have broken: what is dead must not stand for as long as the
+// machine is busy.
+const excuses = 8
+
+// broken says whether a pause took so much of a run that its failure says nothing of what was asked: that no answer came
+// in time, or anything, where the pause was as long as all that time. A run that was made anew for that is given up less
+// easily.
+func broken(res Result, paused, timeout time.Duration, anew bool) bool {
+	switch {
+	case res.Err == nil:
+		return false
+	case res.Reason() != ReasonTimeout:
+		return paused >= timeout
+	case anew:
 		return paused >= timeout/2
 	}
 	return paused >= timeout/4

@@ -210,12 +210,16 @@ func (r *Runner) receive(ctx context.Context, m message) {
 	t.running = false
 	res := Result{Start: t.start, Took: m.took, Err: m.err}
 	switch paused := r.pauses.total - t.paused; {
-	case !broken(paused, t.Timeout, t.anew):
+	case !broken(res, paused, t.Timeout, t.anew):
+		t.excused = 0
+	case t.excused == excuses:
 	case !t.anew:
+		t.excused++
 		r.launch(ctx, t, time.Now(), t.event)
 		t.anew = true
 		return
-	case m.err != nil:
+	default:
+		t.excused++
 		res = nothingKnown(res, paused, t.Timeout)
 	}
 	r.take(ctx, t, res, t.event)

@@ -82,13 +82,15 @@ func TestPauseSaysNothing(t *testing.T) {
 		took   time.Duration
 	}{
 		"answers when asked again":       {nth(nil, 1500*ms, 100*ms), []time.Duration{long}, "", 2225 * ms},
-		"answered before, and no more":   {nth(nil, 200*ms, never), []time.Duration{long}, ReasonTimeout, 3125 * ms},
+		"answered before the pause":      {nth(nil, 200*ms, never), []time.Duration{long}, "", 2125 * ms},
 		"refuses when asked again":       {nth(errBad, 1500*ms, 100*ms), []time.Duration{long}, ReasonRefused, 2225 * ms},
 		"never answers":                  {nth(nil, never, never), []time.Duration{long}, ReasonTimeout, 3125 * ms},
 		"never answers, paused again":    {nth(nil, never, never), []time.Duration{long, long}, ReasonUnknown, 4125 * ms},
 		"answers although paused again":  {nth(nil, never, 100*ms), []time.Duration{long, long}, "", 4125 * ms},
-		"refuses, paused again":          {nth(errBad, never, 100*ms), []time.Duration{long, 500 * ms}, ReasonUnknown, 2625 * ms},
-		"refuses, paused for a little":   {nth(errBad, never, 100*ms), []time.Duration{long, 490 * ms}, ReasonRefused, 2615 * ms},
+		"refuses, paused again":          {nth(errBad, never, 100*ms), []time.Duration{long, 990 * ms}, ReasonRefused, 3115 * ms},
+		"refuses, paused for all":        {nth(errBad, never, 100*ms), []time.Duration{long, 1000 * ms}, ReasonUnknown, 3125 * ms},
+		"silent, paused for half":        {nth(nil, never, never), []time.Duration{long, 500 * ms}, ReasonUnknown, 3125 * ms},
+		"silent, paused for less":        {nth(nil, never, never), []time.Duration{long, 490 * ms}, ReasonTimeout, 3125 * ms},
 		"never answers, a little paused": {nth(nil, never), []time.Duration{240 * ms}, ReasonTimeout, 1000 * ms},
 		"deaf for as long as the pause":  {deaf(3 * time.Second), []time.Duration{long}, "", 3000 * ms},
 		"deaf for longer":                {deaf(4 * time.Second), []time.Duration{long}, ReasonTimeout, 3250 * ms},
@@ -104,6 +106,30 @@ func TestPauseSaysNothing(t *testing.T) {
 	if err := pausedRound(t, nth(nil, never, never), long, long).Results[0].Err; err.Error() != text {
 		t.Errorf("got  %v\nwant %s", err, text)
 	}
+}
+
+// A machine that never has enough time excuses nothing for ever.
+func TestExcusesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var found []Status
+		r := NewRunner("s", []Probe{{Checker: &fake{check: takes(time.Hour, nil)}, Timeout: time.Second}}, time.Second, nil,
+			func(_ context.Context, round Round) time.Duration {
+				if found = append(found, round.Results[0].Status()); round.Seq == 10 {
+					cancel()
+				}
+				return time.Second
+			})
+		r.Beat = func() { time.Sleep(250 * ms) }
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		for i, s := range found {
+			if (s == Unknown) != (i < excuses/2) {
+				t.Errorf("round %d: %s", i, s)
+			}
+		}
+	})
 }
 
 // Pauses that go on for ever hold nothing for ever: what does not answer is failed as soon as a run had its time.

@@ -22,6 +22,7 @@ type task struct {
 	start   time.Time     // of the run in flight, or of the last one
 	paused  time.Duration // all pauses before that
 	anew    bool          // the run in flight takes the place of one that a pause has broken
+	excused int           // ends in a row that pauses have broken
 	due     time.Time     // no steady round runs it before
 	again   bool          // a hint waits to be followed
 	reread  time.Time     // when a hint was last followed

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -55,7 +56,7 @@ func (c *checker) Check(ctx context.Context) error {
 func (c *checker) judge(ctx context.Context, start time.Time, out command.Output, err error) *checks.Failure {
 	line := firstLine(out)
 	switch {
-	case checks.Starved(err):
+	case checks.Starved(err), errors.Is(err, syscall.ETXTBSY): // it is just being written
 		return &checks.Failure{Reason: checks.ReasonUnknown, Err: err}
 	case err != nil && !cut(err):
 		return &checks.Failure{Reason: checks.ReasonExec, Err: err}

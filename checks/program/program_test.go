@@ -90,6 +90,28 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// A program that is just being written says nothing of what it asks.
+func TestBeingWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "plugin")
+	text, err := os.ReadFile("/bin/true")
+	if err == nil {
+		err = os.WriteFile(path, text, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := check(t, list(path), 10*time.Second); err == nil || err.Error() != "unknown: cannot start "+path+": text file busy" {
+		t.Errorf("while it is written: %v", err)
+	}
+	if err := errors.Join(f.Close(), check(t, list(path), 10*time.Second)); err != nil {
+		t.Errorf("when it is: %v", err)
+	}
+}
+
 func TestLongLineIsCut(t *testing.T) {
 	err := check(t, shell(`i=0; while [ $i -lt 300 ]; do printf 'ä'; i=$((i+1)); done; exit 1`), 10*time.Second)
 	if want := "status: exit status 1: " + strings.Repeat("ä", maxLine) + "…"; err == nil || err.Error() != want {

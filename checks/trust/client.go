@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -37,7 +38,7 @@ type Client struct {
 // hangs, what was read before goes on to be used. The error is a *checks.Failure of reason unknown: a file on this
 // node that is of no use says nothing about the server.
 func (c *Client) Config(ctx context.Context) (*tls.Config, error) {
-	if c.spec.files() == "" {
+	if c.spec.files() == "" && !c.spec.Verifies() {
 		c.follow()
 		return c.found()
 	}
@@ -49,7 +50,7 @@ func (c *Client) Config(ctx context.Context) (*tls.Config, error) {
 		}
 	}
 	if !comes(ctx, look) {
-		return nil, &checks.Failure{Reason: checks.ReasonUnknown, Detail: "the file system of " + c.spec.files() + " does not answer"}
+		return nil, &checks.Failure{Reason: checks.ReasonUnknown, Detail: "the file system of " + cmp.Or(c.spec.files(), "the system's authorities") + " does not answer"}
 	}
 	made, err := c.found()
 	switch {
@@ -103,8 +104,9 @@ func comes(ctx context.Context, look chan struct{}) bool {
 func (c *Client) follow() {
 	now := [3]stamp{stampOf(c.spec.CA), stampOf(c.spec.Cert), stampOf(c.spec.Key)}
 	c.mu.Lock()
-	same := c.made != nil && c.stamp == now && (c.spec.CA != "" || c.isSystems(c.made))
+	old, same := c.made, c.made != nil && c.stamp == now
 	c.mu.Unlock()
+	same = same && (c.spec.CA != "" || !c.spec.Verifies() || isSystems(old))
 	var made *tls.Config
 	var err error
 	if !same {
@@ -119,7 +121,7 @@ func (c *Client) follow() {
 }
 
 // isSystems says whether made trusts whom the system trusts by now.
-func (c *Client) isSystems(made *tls.Config) bool {
+func isSystems(made *tls.Config) bool {
 	pool, _ := system.roots()
 	return made.RootCAs == pool
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"vouch/checks"
 )
 
 // Where the systems have their authorities: the first of the files that is there, and all of the directories. Go
@@ -42,17 +44,22 @@ func places() (files, dirs []string) {
 type store struct {
 	mu     sync.Mutex
 	stamps []stamp
-	again  time.Time // when to read again what was being written; zero: nothing was
+	again  time.Time // when to read again in any case: a file of a directory may change and nothing else
 	pool   *x509.CertPool
+	half   bool // what was read last was being written, or could not be read for want of something
 }
 
 var system = new(store)
 
-// rest is how long is waited for who writes a store.
-const rest = time.Second
+// How long is waited for who writes a store, and for a change that no stamp tells.
+const (
+	rest     = time.Second
+	longRest = time.Minute
+)
 
 // roots gives the pool of all authorities, the same one as long as nothing has changed, and says whether there are any.
-// What is of no use, as while it is being written, leaves what was read before.
+// What is of no use, as while it is being written, leaves what was read before; but a file that stays damaged is passed
+// over. It reads files, which may hang.
 func (s *store) roots() (pool *x509.CertPool, some bool) {
 	files, dirs := places()
 	var now []stamp
@@ -61,12 +68,14 @@ func (s *store) roots() (pool *x509.CertPool, some bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if due := !s.again.IsZero() && time.Now().After(s.again); s.pool == nil || due || !slices.Equal(s.stamps, now) {
-		read, whole := authorities(files, dirs)
-		if s.stamps, s.again = now, (time.Time{}); !whole {
+	if changed := !slices.Equal(s.stamps, now); s.pool == nil || changed || time.Now().After(s.again) {
+		read, whole, starved := authorities(files, dirs)
+		use := whole || s.half && !changed && !starved
+		s.stamps, s.half, s.again = now, !use, time.Now().Add(longRest)
+		if s.half {
 			s.again = time.Now().Add(rest)
 		}
-		if s.pool == nil || whole && !read.Equal(x509.NewCertPool()) && !read.Equal(s.pool) {
+		if s.pool == nil || use && !read.Equal(x509.NewCertPool()) && !read.Equal(s.pool) {
 			s.pool = read
 		}
 	}
@@ -74,13 +83,14 @@ func (s *store) roots() (pool *x509.CertPool, some bool) {
 }
 
 // authorities reads the first of the files that is there, and all that is in the directories; it is whole unless one
-// of them is being written. What is no certificate is passed over.
-func authorities(files, dirs []string) (pool *x509.CertPool, whole bool) {
+// of them is damaged, or this process was starved of what it takes to read. What is no certificate is passed over.
+func authorities(files, dirs []string) (pool *x509.CertPool, whole, starved bool) {
 	if i := slices.IndexFunc(files, func(f string) bool { return stampOf(f) != stamp{} }); i >= 0 {
 		files = files[i : i+1 : i+1]
 	}
 	for _, dir := range dirs {
-		entries, _ := os.ReadDir(dir)
+		entries, err := os.ReadDir(dir)
+		starved = starved || checks.Starved(err)
 		for _, e := range entries {
 			if path := filepath.Join(dir, e.Name()); !beside(path) && !slices.Contains(files, path) {
 				files = append(files, path)
@@ -89,12 +99,14 @@ func authorities(files, dirs []string) (pool *x509.CertPool, whole bool) {
 	}
 	pool, whole = x509.NewCertPool(), true
 	for _, path := range files {
-		if text, err := content(path); err == nil {
+		text, err := content(path)
+		starved = starved || checks.Starved(err)
+		if err == nil {
 			whole = whole && blocksOf(text) != nil
 			pool.AppendCertsFromPEM(text)
 		}
 	}
-	return pool, whole
+	return pool, whole && !starved, starved
 }
 
 // beside says whether a path is a link to another one of its directory, such as those that are named by a hash.

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -26,6 +25,8 @@ const (
 	// pipeDelay is how long those whom a program left running may go on holding its output, such as the tee of a
 	// script whose output goes through one.
 	pipeDelay = 100 * time.Millisecond
+	// startDelay is how long the start of one program waits for that of another.
+	startDelay = 500 * time.Millisecond
 	// defaultPath serves when the agent itself was started without a PATH.
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
@@ -100,10 +101,22 @@ func Run(ctx context.Context, s Spec) (Output, error) {
 	return out, fmt.Errorf("%s: %w", s.Path, err)
 }
 
-// starting is held while a program is started, until this process has let go of its ends of the pipes: another one that
+// starting has a token while a program is started, until this process has let go of its ends of the pipes: another one that
 // is forked by then has them too until it is executed, which takes a busy machine longer than pipeDelay, and would be
 // taken for something that was left running.
-var starting sync.Mutex
+var starting = make(chan struct{}, 1)
+
+// alone has a program started beside no other. One that hangs in its start, as on a dead file system, is not waited for.
+func alone(start func() error) error {
+	patience := time.NewTimer(startDelay)
+	defer patience.Stop()
+	select {
+	case starting <- struct{}{}:
+		defer func() { <-starting }()
+	case <-patience.C:
+	}
+	return start()
+}
 
 // launch starts the program, and gives a stream for each of what is to be kept, stdout first.
 func launch(s Spec, kept ...*capped) (c *exec.Cmd, streams []*pipe, err error) {
@@ -131,13 +144,17 @@ func launch(s Spec, kept ...*capped) (c *exec.Cmd, streams []*pipe, err error) {
 		streams = append(streams, p)
 	}
 	c.Stdout, c.Stderr = streams[0].to, streams[1].to
-	starting.Lock()
-	defer starting.Unlock()
-	if err := c.Start(); err != nil {
+	err = alone(func() error {
+		if err := c.Start(); err != nil {
+			return err
+		}
+		for _, p := range streams {
+			p.start()
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, streams, err
-	}
-	for _, p := range streams {
-		p.start()
 	}
 	return c, streams, nil
 }

@@ -39,10 +39,7 @@ func StartLasting(s Spec, output *os.File) (*Lasting, error) {
 		defer in.Close()
 		c.Stdin = in
 	}
-	starting.Lock()
-	err = c.Start()
-	starting.Unlock()
-	if err != nil {
+	if err := alone(c.Start); err != nil {
 		return nil, startError(s.Path, err)
 	}
 	l := &Lasting{spec: s, output: output, cmd: c, done: make(chan struct{})}

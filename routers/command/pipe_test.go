@@ -130,3 +130,12 @@ func TestFinishTakesWhatIsThere(t *testing.T) {
 		}
 	}
 }
+
+// A program whose start hangs, as on a dead file system, keeps no other from being started.
+func TestHungStart(t *testing.T) {
+	starting <- struct{}{}
+	defer func() { <-starting }()
+	if out, err := Run(t.Context(), sh("echo started")); err != nil || string(out.Stdout) != "started\n" {
+		t.Errorf("%q, %v", out.Stdout, err)
+	}
+}

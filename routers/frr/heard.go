@@ -49,9 +49,12 @@ func (h *heard) note(family string, db *lsdb, now time.Time) {
 		if own := db.age >= 0 && db.age <= full+1+db.early && !db.alone; own && full >= settles && !behind {
 			h.at[key] = now
 		}
-		last := h.all[key]
-		if !last.read.After(began) { // that was another adjacency
+		last, known := h.all[key]
+		switch {
+		case known && !last.read.After(began): // that was another adjacency
 			last = acknowledged{}
+		case !known && now.Sub(began) > overdue: // it has what is there since before anybody looked
+			last.held = db.held
 		}
 		h.all[key] = last.next(behind, db.held, now)
 		if since := h.all[key].since; !since.IsZero() && now.Sub(since) > overdue {

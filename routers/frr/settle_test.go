@@ -165,10 +165,15 @@ func TestHung(t *testing.T) {
 	}
 	both := []string{a, b}
 	const all, owe = a + " " + b, ", not yet acknowledged by " + a + ", " + b
-	is("nobody knows yet", read(0, 600, both, s4), s4, routers.Advertised, all, owe)
-	is("nor after a while", read(15, 615, both, s4), s4, routers.Advertised, all, owe)
-	is("both hang", read(16, 616, both, s4), s4, routers.Selected, "", owe)
-	is("one does", read(17, 617, []string{b}, s4), s4, routers.Advertised, a, ", not yet acknowledged by "+b)
+	is("nobody knows yet", read(0, 10, both, s4), s4, routers.Advertised, all, owe)
+	is("nor after a while", read(15, 25, both, s4), s4, routers.Advertised, all, owe)
+	is("both hang", read(16, 26, both, s4), s4, routers.Selected, "", owe)
+	is("one does", read(17, 27, []string{b}, s4), s4, routers.Advertised, a, ", not yet acknowledged by "+b)
+	h = heard{} // vouch is started anew, and they have been neighbours for long
+	is("what was there before", read(0, 600, both, s4), s4, routers.Advertised, all, owe)
+	is("is had", read(16, 616, both, s4, later), s4, routers.Advertised, all, owe)
+	is("and what came since is not", read(17, 617, both, s4, later), later, routers.Selected, "", owe)
+	is("one does not hang", read(17, 617, []string{b}, s4), s4, routers.Advertised, all, ", not yet acknowledged by "+b)
 	is("none does", read(18, 618, nil, s4), s4, routers.Advertised, all, "")
 	read(20, 620, both, s4)
 	db := read(36, 636, both, s4, later)

@@ -24,6 +24,7 @@ type job struct {
 	done       chan struct{}
 	broken     bool  // it was broken off, as something else is wanted; by the callers alone
 	err        error // once done is closed
+	ended      time.Time
 }
 
 // wanted tells whether none of the changes is against what it does.
@@ -58,7 +59,7 @@ func (s *static) start(ctx context.Context, p plan, cs []routers.Change) *job {
 		defer cancel()
 		var guard sync.WaitGroup
 		guard.Go(func() { keepOut(guarded, j.stirred, s.system.committer, func() { s.hold(j) }) })
-		j.err = t.run(inner)
+		j.err, j.ended = t.run(inner), time.Now()
 		unguard()
 		guard.Wait()
 	}()
@@ -203,14 +204,45 @@ func (s *static) unfinished(j *job, ended error) error {
 	return routers.Errorf(underway, "VyOS's session, begun at %s, is not committed yet", j.began.Format(time.TimeOnly))
 }
 
+// stale is when what became of a job is no answer any more to who asks for the same.
+const stale = time.Minute
+
+// unsaved gives the job that an earlier call left running, when it has ended by now and could not save what it committed;
+// nil: there is none.
+func (s *static) unsaved() *job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil {
+		return nil
+	}
+	select {
+	case <-s.running.done:
+	default:
+		return nil
+	}
+	if !errors.Is(s.running.err, errUnsaved) {
+		return nil
+	}
+	return s.running
+}
+
+// made tells whether it was to make anything of a prefix; nil makes nothing.
+func (j *job) made(p netip.Prefix) bool {
+	if j == nil {
+		return false
+	}
+	_, ok := j.makes[p]
+	return ok
+}
+
 // outcome gives what became of a job that an earlier call began, and those of the changes that are still to be looked
 // at: where it failed with what it was to do, that is the answer to who wants the same.
 func (j *job) outcome(cs []routers.Change) (rest []routers.Change, err error) {
-	if j.broken || j.err == nil {
+	if j.broken || j.err == nil || time.Since(j.ended) > stale && !errors.Is(j.err, errUnsaved) {
 		return cs, nil
 	}
 	for _, c := range cs {
-		if _, ok := j.makes[c.Prefix]; ok {
+		if j.made(c.Prefix) {
 			err = j.err
 		} else {
 			rest = append(rest, c)

@@ -2,6 +2,11 @@ package vyos
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -10,18 +15,17 @@ const lockEvery = 100 * time.Millisecond
 
 // A turn is what the lock of all commits was last seen to be.
 type turn struct {
-	pid int  // who holds it; 0: nobody
-	own bool // a commit of ours was under way
+	pid int // who holds it; 0: nobody
+	own bool
 }
 
-// next takes in who holds the lock by now, and whether a commit of ours is under way. It tells whether a commit has
-// ended since, and whether that was another's.
-func (t *turn) next(pid int, own bool) (ended, others bool) {
+// next takes in who holds the lock by now. It tells whether a commit has ended since, and whether that was another's.
+func (t *turn) next(pid int, own func(pid int) bool) (ended, others bool) {
 	was := *t
-	if *t = (turn{pid, own}); was.pid == pid {
-		t.own = was.own || own
+	if was.pid == pid {
 		return false, false
 	}
+	*t = turn{pid, pid != 0 && own(pid)}
 	return was.pid != 0, was.pid != 0 && !was.own
 }
 
@@ -42,7 +46,7 @@ func (s *static) watchLock(ctx context.Context, wake func()) {
 		if err != nil {
 			continue
 		}
-		ended, others := seen.next(pid, s.commitsNow())
+		ended, others := seen.next(pid, ours)
 		if others {
 			s.epoch.Add(1)
 		}
@@ -52,9 +56,12 @@ func (s *static) watchLock(ctx context.Context, wake func()) {
 	}
 }
 
-// commitsNow tells whether a commit of ours is under way.
-func (s *static) commitsNow() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.running != nil && s.running.committing.Load() != nil
+// ours tells whether a process is one of vouch's commits. One that is gone already is taken for one: what was refused
+// must not be asked for again by the end of its own commit.
+func ours(pid int) bool {
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return !errors.Is(err, os.ErrPermission)
+	}
+	return len(env) == 0 || slices.Contains(strings.Split(string(env), "\x00"), commitVia)
 }

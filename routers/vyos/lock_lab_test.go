@@ -3,6 +3,10 @@ package vyos
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -65,4 +69,24 @@ func TestPatience(t *testing.T) {
 		b.becomes(r, routers.Absent, false, one)
 	}
 	b.clean()
+}
+
+// A commit that could not be saved, of which nobody waited for the end, is told by what is read, and by the next Apply.
+func TestNotSavedIsTold(t *testing.T) {
+	b := open(t, vyostest.Options{})
+	for _, path := range []string{"usr/libexec/vyos/vyos-save-config.py", "opt/vyatta/sbin/vyatta-save-config.pl"} {
+		if err := os.Remove(filepath.Join(b.system.Root(), path)); !errors.Is(err, os.ErrNotExist) {
+			b.must(err)
+		}
+	}
+	r := b.router(Options{Method: MethodStatic, Save: true, Patience: 1})
+	b.wantError(b.apply(r, routers.Announced, one), routers.ErrUnderway, "VyOS")
+	b.wait("it to be told", func() error {
+		if o := b.observe(r, one, one6); !o[0].Broken || !strings.Contains(o[0].Detail, "not saved") || o[1].Broken {
+			return fmt.Errorf("%+v", o)
+		}
+		return nil
+	})
+	b.wantError(b.apply(r, routers.Announced, one), routers.ErrUnavailable, "committed, but not saved")
+	b.becomes(r, routers.Advertised, false, one)
 }

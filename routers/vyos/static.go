@@ -50,7 +50,7 @@ func (s *static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 	if unread == nil {
 		a, unread = s.again(ctx, ps, index(origins), a)
 	}
-	others, epoch := kernelRoutes(ctx, origins), s.epoch.Load()
+	others, epoch, unsaved := kernelRoutes(ctx, origins), s.epoch.Load(), s.unsaved()
 	os := make([]routers.Observation, len(ps))
 	for i, o := range origins {
 		n := a.nodes[ps[i]]
@@ -60,6 +60,9 @@ func (s *static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 		mine.foreign = foreign(ps[i], n, o)
 		os[i] = judge(o, mine)
 		os[i].Epoch = epoch
+		if unsaved.made(ps[i]) { // the next call takes it in, and tells
+			os[i].Broken, os[i].Detail = true, join(os[i].Detail, unsaved.err.Error())
+		}
 		if n.blackhole && o.Unread == nil && !o.There {
 			os[i].Detail = join(os[i].Detail, "the next commit may put it into FRR again, as long as it is in VyOS's configuration")
 		}

@@ -50,6 +50,9 @@ func (s system) path(parts ...string) string {
 	return filepath.Join(append([]string{s.root}, parts...)...)
 }
 
+// commitVia is in the environment of all commits of vouch, for those who look at who commits.
+const commitVia = "COMMIT_VIA=vouch"
+
 // environment is what the templates of VyOS refer to; vyos-1x configsession.py.
 func (s system) environment() []string {
 	libexec := s.path("usr/libexec/vyos")
@@ -59,7 +62,7 @@ func (s system) environment() []string {
 		"vyos_libexec_dir=" + libexec, "vyos_conf_scripts_dir=" + libexec + "/conf_mode", "vyos_op_scripts_dir=" + libexec + "/op_mode",
 		"vyos_validators_dir=" + libexec + "/validators", "vyos_completion_dir=" + libexec + "/completion",
 		"vyos_bin_dir=" + s.path("usr/bin"), "vyos_sbin_dir=" + s.path("usr/sbin"),
-		"COMMIT_VIA=vouch", "COMMIT_COMMENT=vouch",
+		commitVia, "COMMIT_COMMENT=vouch",
 	}
 	if shim := s.shim(); shim != "" {
 		env = append(env, "vyshim="+shim)

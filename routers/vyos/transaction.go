@@ -165,6 +165,9 @@ func (t *transaction) commit(ctx context.Context, s *session) error {
 	}
 }
 
+// errUnsaved is of a commit that went well, and was not saved.
+var errUnsaved = errors.New("not saved")
+
 // save saves the whole configuration after a commit that changed something, where that is asked for. VyOS writes an
 // empty one when it takes the boot for unfinished.
 func (t *transaction) save(s *session, out outcome) error {
@@ -172,7 +175,7 @@ func (t *transaction) save(s *session, out outcome) error {
 		return nil
 	}
 	if _, err := s.ready(); err != nil {
-		return err
+		return routers.Errorf(errors.Join(err, errUnsaved), "committed, but not saved: %w", err)
 	}
 	for _, program := range []string{s.path("usr/libexec/vyos/vyos-save-config.py"), s.path(sbin, "vyatta-save-config.pl")} {
 		if _, err := os.Stat(program); err != nil {
@@ -180,11 +183,11 @@ func (t *transaction) save(s *session, out outcome) error {
 		}
 		got, err := s.lasting(s.spec(program))
 		if err == nil && got.Code != 0 {
-			err = routers.Errorf(routers.ErrUnavailable, "committed, but not saved: %s: exit status %d: %s", filepath.Base(program), got.Code, reason(text(got)))
+			err = routers.Errorf(errors.Join(routers.ErrUnavailable, errUnsaved), "committed, but not saved: %s: exit status %d: %s", filepath.Base(program), got.Code, reason(text(got)))
 		}
 		return err
 	}
-	return routers.Errorf(routers.ErrUnavailable, "committed, but not saved: VyOS has no program for it")
+	return routers.Errorf(errors.Join(routers.ErrUnavailable, errUnsaved), "committed, but not saved: VyOS has no program for it")
 }
 
 // How long is waited between two looks at a lock that others hold; a quarter more or less.

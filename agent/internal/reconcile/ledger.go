@@ -22,7 +22,8 @@ type entry struct {
 	undone   int       // how often others undid what was taken
 	force    bool      // the opposite was under way: ask, until that is taken, even when it is read as wanted
 	seen     routers.Observation
-	retry    backoff
+	retry    backoff   // after what an attempt came to
+	turn     backoff   // while others, or what was asked for before, keep one from coming to anything
 	repeated time.Time // when it was last asked, by an attempt or because of a hint
 	err      error     // of the last attempt that failed
 }
@@ -278,8 +279,15 @@ func (l *ledger) taken(cs []routers.Change, now time.Time) {
 // failed notes that an attempt at p came to err, and when the next one is due.
 func (l *ledger) failed(p netip.Prefix, err error, now time.Time, random float64) {
 	e := l.entries[p]
-	e.retry.grow(classOf(err), l.opt, l.want[p])
-	e.err, e.deadline, e.next = err, time.Time{}, now.Add(e.retry.jittered(random))
+	wait := &e.turn
+	if c := classOf(err); c != busy {
+		wait, e.turn = &e.retry, backoff{}
+	}
+	wait.grow(classOf(err), l.opt, l.want[p])
+	e.deadline, e.next = time.Time{}, now.Add(wait.jittered(random))
+	if !errors.Is(err, routers.ErrUnderway) || e.err == nil || classOf(e.err) == busy { // else what an attempt came to stays
+		e.err = err
+	}
 }
 
 // polls says whether something is being read back.

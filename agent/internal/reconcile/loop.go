@@ -348,11 +348,17 @@ func (l *Loop) repeat(ctx context.Context) {
 		return
 	}
 	l.applies++
-	_, _ = l.call(ctx, job{what: "changing", bound: l.opt.ApplyTimeout,
+	broken, err := l.call(ctx, job{what: "changing", bound: l.opt.ApplyTimeout,
 		worth:     func(next Desired) bool { return interrupts(cs, l.led.want, next) },
 		do:        func(ctx context.Context) error { return l.router.Apply(ctx, slices.Clone(cs)) },
 		meanwhile: l.tell})
 	l.now = true
+	now, random := time.Now(), l.opt.Rand()
+	for _, c := range cs { // it may be what an earlier attempt came to
+		if about := routers.About(err, c.Prefix); !broken && about != nil && classOf(about) != busy {
+			l.led.failed(c.Prefix, about, now, random)
+		}
+	}
 }
 
 // tell reports.

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -234,6 +235,54 @@ func TestOneOfABatchIsRefused(t *testing.T) {
 		r.until(time.Second, "refused", func(rep Report) bool { return rep.Outstanding[a].Err != nil })
 		if out := r.report().Outstanding[b]; out.Err != nil || out.Attempts != 1 {
 			t.Errorf("the other: %+v", out)
+		}
+	})
+}
+
+// outlasting fails every other time with what is still under way, and else with what an attempt came to: a daemon that
+// takes longer over each change than one call waits.
+func outlasting(end error) func([]routers.Change) error {
+	n := 0
+	return func([]routers.Change) error {
+		if n++; n%2 == 1 {
+			return routers.Errorf(errors.Join(routers.ErrBusy, routers.ErrUnderway), "fake: still at it")
+		}
+		return end
+	}
+}
+
+// TestUnderwayIsNoOutcome: what lasts longer than a call is not asked for the oftener, nor what it came to forgotten.
+func TestUnderwayIsNoOutcome(t *testing.T) {
+	for _, end := range []error{errRefused, errAway} {
+		run(t, slowly, stages{}, func(r *rig) {
+			r.f.do(func() { r.f.applyErr = outlasting(end) })
+			r.loop.Want(Desired{a: announced})
+			r.pass(20 * time.Minute)
+			if n, _ := r.made(); n > 40 {
+				t.Errorf("%v: asked %d times in 20 minutes", end, n)
+			}
+			if err := r.report().Outstanding[a].Err; !errors.Is(err, end) {
+				t.Errorf("told %v, want %v", err, end)
+			}
+		})
+	}
+}
+
+// TestHintsDoNotHammer: a withdraw that is repeated because of hints counts what that comes to: one that is refused is
+// not repeated by each hint.
+func TestHintsDoNotHammer(t *testing.T) {
+	run(t, Options{}, stages{a: routers.Advertised}, func(r *rig) {
+		r.f.do(func() { r.f.applyErr = outlasting(errRefused) })
+		r.loop.Want(Desired{a: withdrawn})
+		for range 600 {
+			r.loop.Wake()
+			r.pass(50 * time.Millisecond)
+		}
+		if n, _ := r.made(); n > 60 {
+			t.Errorf("asked %d times in 30 seconds", n)
+		}
+		if err := r.report().Outstanding[a].Err; !errors.Is(err, errRefused) {
+			t.Errorf("told %v", err)
 		}
 	})
 }
