@@ -49,7 +49,7 @@ func TestSubjects(t *testing.T) {
 		t.Errorf("FRR 8.4.4 has %d changes", got)
 	}
 	// What is slow is measured less often, and what is instead of it as often.
-	if got := b.changes([]site{vyosBGP(), vyosOSPF()}); got != 2*(9*(1+1)+3*(4+2+1)) {
+	if got := b.changes([]site{vyosBGP(), vyosOSPF()}); got != 2*(9*(1+1)+3*(6+3+1)) {
 		t.Errorf("VyOS has %d changes", got)
 	}
 }

@@ -26,7 +26,7 @@ func vyosBGP() site {
 	const kernel = " address-family ipv4 unicast\n  redistribute kernel\n exit-address-family\n"
 	s := site{release: lab.FRRHost, network: lab.AnycastOptions{BGP: true, Nodes: lab.FRRHost, NoUnbound: true, NodeConfig: kernel},
 		subjects: []subject{byKernelRoute("VyOS kernel, BGP", vyos.ProtocolBGP)}}
-	for _, of := range []struct{ name, style string }{{"VyOS 1.4", vyostest.RerenderStatic}, {"VyOS 1.3", vyostest.Incremental}} {
+	for _, of := range []struct{ name, style string }{{"VyOS 1.4", vyostest.RerenderStatic}, {"VyOS 1.3", vyostest.Incremental}, {"VyOS 1.5", vyostest.RerenderLate}} {
 		for _, via := range []string{vyos.ViaConfig, vyos.ViaVbash} {
 			own := byCommit(of.name+" static via "+via+", BGP", of.style, vyos.Options{Via: via, Protocol: vyos.ProtocolBGP})
 			if via == vyos.ViaConfig {
