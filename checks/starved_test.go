@@ -71,8 +71,8 @@ func deaf(d time.Duration) func(context.Context, int64) error {
 	}
 }
 
-// A pause of this process is no fault of what it checks, and no proof for it: it is asked again at once. A pause in that
-// run too leaves it unknown, unless it answers.
+// A pause of this process is no fault of what it checks: what did not answer in time is asked again at once. A pause in
+// that run too leaves it unknown, unless it answers.
 func TestPauseSaysNothing(t *testing.T) {
 	const long, never = 2 * time.Second, time.Hour
 	for name, c := range map[string]struct {

@@ -183,7 +183,10 @@ func (t *transaction) save(s *session, out outcome) error {
 		}
 		got, err := s.lasting(s.spec(program))
 		if err == nil && got.Code != 0 {
-			err = routers.Errorf(errors.Join(routers.ErrUnavailable, errUnsaved), "committed, but not saved: %s: exit status %d: %s", filepath.Base(program), got.Code, reason(text(got)))
+			err = routers.Errorf(routers.ErrUnavailable, "%s: exit status %d: %s", filepath.Base(program), got.Code, reason(text(got)))
+		}
+		if err != nil {
+			err = routers.Errorf(errors.Join(err, errUnsaved), "committed, but not saved: %w", err)
 		}
 		return err
 	}
