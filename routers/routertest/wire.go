@@ -42,6 +42,7 @@ func (w *world) through(play func(p *Proxy)) {
 	if err := closing(); err != nil {
 		w.fail("%w", err)
 	}
+	w.becomes(routers.Announced, w.One) // nobody asks for it again, and this driver may have read little of it
 	w.stays(routers.Announced, w.One)
 }
 
