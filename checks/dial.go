@@ -95,8 +95,8 @@ func (o Origin) Dial(ctx context.Context, network string, target netip.AddrPort)
 			err = noPort()
 		}
 		f := o.Failure(ctx, "no connection within "+Allowed(ctx, start), err)
-		if network == "udp" && f.Reason == ReasonTimeout { // to connect is no more than to look a route up
-			f = &Failure{Reason: ReasonUnknown, Detail: "this process did not get to run within " + Allowed(ctx, start)}
+		if network == "udp" {
+			f = o.unsent(ctx, Allowed(ctx, start), err)
 		}
 		Tracef(ctx, Sent, "%s to %s%s", network, target, o.as())
 		Tracef(ctx, Got, "%s", f)
@@ -157,6 +157,9 @@ func (o Origin) Failure(ctx context.Context, late string, err error) *Failure {
 			Detail: fmt.Sprintf("the source address %s is not on this node, or not usable yet", source)}
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return &Failure{Reason: ReasonUnreachable, Err: syscall.EADDRNOTAVAIL, Detail: "this node has no address to ask from, or none that is usable yet"}
+	case source.IsLoopback() && routed(err, syscall.EINVAL):
+		return &Failure{Reason: ReasonUnreachable, Err: syscall.EINVAL,
+			Detail: fmt.Sprintf("from the source address %s nothing but this node itself can be asked", source)}
 	}
 	return NetFailure(ctx, late, err)
 }

@@ -283,3 +283,30 @@ func TestNoAddress(t *testing.T) {
 		}
 	}
 }
+
+// 127.0.0.1 leads nowhere but to this node, which is not for want of a route.
+func TestLoopbackSource(t *testing.T) {
+	s := checktest.NewSpace(t)
+	s.IP("link add d1 type veth peer name d2", "addr add 192.0.2.1/24 dev d1", "link set d1 up", "link set d2 up")
+	for _, network := range []string{"tcp", "udp"} {
+		for target, want := range map[string]string{
+			"192.0.2.2:9300": "from the source address 127.0.0.1 nothing but this node itself can be asked",
+			"192.0.2.1:9300": "",
+		} {
+			var err error
+			s.Do(func() {
+				_, release, dialed := checks.Origin{Source: "127.0.0.1"}.Dial(t.Context(), network, netip.MustParseAddrPort(target))
+				if err = dialed; err == nil {
+					release()
+				}
+			})
+			f := (*checks.Failure)(nil)
+			if refused := network == "tcp" && errors.As(err, &f) && f.Reason == checks.ReasonRefused; want == "" && (err == nil || refused) {
+				continue
+			}
+			if !errors.As(err, &f) || f.Reason != checks.ReasonUnreachable || f.Detail != want {
+				t.Errorf("%s to %s: %v", network, target, err)
+			}
+		}
+	}
+}

@@ -103,7 +103,17 @@ func (o Origin) sentTo(target netip.AddrPort) string {
 	return o.Sent("")
 }
 
-// Unsent is Failure for a socket to target that did not come about; it tells from where it would have asked.
-func (o Origin) Unsent(ctx context.Context, target netip.AddrPort, late string, err error) error {
-	return Told(o.Failure(ctx, late, err), o.sentTo(target))
+// Unsent is Failure for a socket of datagrams to target that did not come about; it tells from where it would have asked.
+// Within is the time that there was for it.
+func (o Origin) Unsent(ctx context.Context, target netip.AddrPort, within string, err error) error {
+	return Told(o.unsent(ctx, within, err), o.sentTo(target))
+}
+
+// unsent takes no time but this process's own: to connect a socket of datagrams is no more than to look a route up.
+func (o Origin) unsent(ctx context.Context, within string, err error) *Failure {
+	f := o.Failure(ctx, "", err)
+	if f.Reason == ReasonTimeout {
+		f = &Failure{Reason: ReasonUnknown, Detail: "this process did not get to run within " + within}
+	}
+	return f
 }

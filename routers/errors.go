@@ -72,8 +72,6 @@ func ofOthers(err error) bool {
 	switch e := err.(type) {
 	case *PrefixError:
 		return true
-	case *classed: // has a word to say of its own
-		return false
 	case interface{ Unwrap() error }:
 		return ofOthers(e.Unwrap())
 	case interface{ Unwrap() []error }:

@@ -51,6 +51,9 @@ func TestAbout(t *testing.T) {
 	if got := About(Join(others, Errorf(ErrUnavailable, "away")), c); !errors.Is(got, ErrUnavailable) {
 		t.Errorf("about others and all: %v", got)
 	}
+	if told := Errorf(ErrUnavailable, "the session is gone: %w", others); About(told, c) != told {
+		t.Errorf("about others, with a word of its own: %v", About(told, c))
+	}
 	if got := About(nil, a); got != nil {
 		t.Errorf("about nothing: %v", got)
 	}

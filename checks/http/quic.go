@@ -69,15 +69,15 @@ func (c *checker) openQUIC(ctx context.Context, v visit) (*line, error) {
 
 // socket is connected to the server. The error is a *checks.Failure.
 func (c *checker) socket(ctx context.Context, v visit) (net.Conn, error) {
-	target, late := c.target(v.url), "no socket within "+v.allowed(ctx)
+	target := c.target(v.url)
 	dialer, to, err := c.origin.Dialer("udp", target)
 	if err != nil {
-		return nil, c.origin.Unsent(ctx, target, late, err)
+		return nil, c.origin.Unsent(ctx, target, v.allowed(ctx), err)
 	}
 	dialer.Control = c.undivided
 	socket, err := dialer.DialContext(ctx, "udp", to)
 	if err != nil {
-		return nil, c.origin.Unsent(ctx, target, late, err)
+		return nil, c.origin.Unsent(ctx, target, v.allowed(ctx), err)
 	}
 	return socket, nil
 }

@@ -32,6 +32,12 @@ func shown(t *testing.T, s Spec, d time.Duration) (string, error) {
 	return b.String(), err
 }
 
+// That there was no time to make a socket says nothing of the server, as connecting it asks nobody.
+func TestNoTimeForASocket(t *testing.T) {
+	at := listen(t, "3", checktest.NewCA(t).Issue(t, name).Config(), hello)
+	want(t, probe(t, Spec{URL: fmt.Sprintf("https://%s/", at), Version: "3"}, time.Nanosecond), checks.ReasonUnknown, "this process did not get to run within 1ns")
+}
+
 // Whoever looks on sees how far a handshake got that failed.
 func TestTraceOfHandshake(t *testing.T) {
 	ca := checktest.NewCA(t)

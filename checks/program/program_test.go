@@ -254,6 +254,29 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// What cannot be started here is told before it is run, in the words of the run.
+func TestLocal(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*Spec{list("true"), list("/bin/true", "/no/such"), shell("/no/such/program")} {
+		if ps := s.Local(); len(ps) > 0 {
+			t.Errorf("%s: %+v", s.Command, ps)
+		}
+	}
+	for _, s := range []*Spec{list("/no/such/program"), list("vouch-no-such-program"), list(notExecutable(t)), list(script)} {
+		var f *checks.Failure
+		if err := check(t, s, 10*time.Second); !errors.As(err, &f) || f.Reason != checks.ReasonExec {
+			t.Fatalf("%s: %v", s.Command, err)
+		}
+		ps := s.Local()
+		if len(ps) != 1 || ps[0].Key != "command" || ps[0].What != f.Err.Error() || ps[0].WayOut == "" {
+			t.Errorf("%s: told as %+v, and run: %v", s.Command, ps, f.Err)
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	for want, s := range map[string]*Spec{
 		`exec check -H 'a b' '' 'it'\''s'`: list("check", "-H", "a b", "", "it's"),

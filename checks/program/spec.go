@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"vouch/checks"
+	"vouch/routers/command"
 )
 
 // A Spec is the table of a check of type "exec".
@@ -102,7 +103,7 @@ func (c Command) String() string {
 	return strings.Join(words, " ")
 }
 
-// Validate gives all that is wrong. Whether the program exists is seen when it is run.
+// Validate gives all that is wrong in any place; Local tells whether the program is there.
 func (s *Spec) Validate() []checks.Problem {
 	ps := s.validateCommand()
 	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
@@ -155,6 +156,18 @@ func (s *Spec) validateCommand() []checks.Problem {
 func listOf(line string) string {
 	b, _ := Command{args: strings.Fields(line)}.MarshalTOML() // it has no way to fail
 	return "command = " + string(b)
+}
+
+// Local tells of a program that is not there, or that this process may not run. What a line for the shell runs is
+// seen when it is run.
+func (s *Spec) Local() []checks.Problem {
+	if s.Shell {
+		return nil
+	}
+	if _, err := command.Look(s.Command.args[0]); err != nil {
+		return []checks.Problem{{Key: "command", What: err.Error(), WayOut: "install it and let this user run it, or write where it is"}}
+	}
+	return nil
 }
 
 // SetName tells the check whose it is; the program sees it in its environment.

@@ -72,7 +72,7 @@ func (r rules) judge(unit string, s state, looping bool, last string) *checks.Fa
 	case s.active == "failed":
 		return unusable("has failed%s", last)
 	}
-	return unusable("is %s (%s)", s.active, s.sub)
+	return unusable("is %s (%s)%s", s.active, s.sub, s.ending()) // what a process that died has left is stopped first
 }
 
 // exited judges a service whose process has ended, and which counts as active all the same. Of one whose file

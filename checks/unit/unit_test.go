@@ -178,6 +178,14 @@ func TestGrace(t *testing.T) {
 	}
 }
 
+// A service whose process died is deactivating until those that it left are gone: what began it is told.
+func TestDiedWithChildren(t *testing.T) {
+	s := state{load: "loaded", active: "deactivating", sub: "stop-sigterm", result: "signal", code: 2, status: 9}
+	if f := (rules{}).judge("a.service", s, false, ""); f == nil || f.Detail != "is deactivating (stop-sigterm); last: signal, SIGKILL" {
+		t.Errorf("%v", f)
+	}
+}
+
 func TestNearest(t *testing.T) {
 	names := []string{"unbound.service", "unbound-anchor.service", "bird.service", "named.service"}
 	for name, want := range map[string]string{"unbonud.service": "unbound.service", "birdd.service": "bird.service", "nginx.service": "", "bind9.service": ""} {

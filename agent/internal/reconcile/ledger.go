@@ -165,7 +165,7 @@ func away(err error) bool {
 // confirm takes in a reading that is as wanted. What nobody was asked for is settled by it; what was
 // asked for, by two in a row that are alike.
 func (l *ledger) confirm(e *entry, o routers.Observation) {
-	if !e.asked || e.seen.Stage == o.Stage && e.seen.Broken == o.Broken {
+	if !e.asked || e.seen.Stage == o.Stage {
 		delete(l.entries, o.Prefix)
 		return
 	}

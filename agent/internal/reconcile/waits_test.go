@@ -31,20 +31,22 @@ var slowly = Options{RetryMax: time.Hour}
 // configuration again has undone that; the withdraw does not wait for its turn.
 func TestChangedWhileItWaits(t *testing.T) {
 	for _, tc := range []struct {
-		want     routers.Want
-		was, is  routers.Stage
-		wasWorse bool
+		want      routers.Want
+		was, is   routers.Stage
+		wasWorse  bool
+		wasBroken bool
 	}{
-		{withdrawn, routers.Configured, routers.Advertised, false},
-		{withdrawn, routers.Advertised, routers.Advertised, true},
-		{degraded, routers.Absent, routers.Advertised, false},
-		{announced, routers.Selected, routers.Absent, false},
-		{announced, routers.Absent, routers.Configured, false},
+		{withdrawn, routers.Configured, routers.Advertised, false, false},
+		{withdrawn, routers.Advertised, routers.Advertised, true, false},
+		{degraded, routers.Absent, routers.Advertised, false, false},
+		{announced, routers.Selected, routers.Absent, false, false},
+		{announced, routers.Absent, routers.Configured, false, false},
+		{announced, routers.Selected, routers.Selected, false, true},
 	} {
 		run(t, slowly, stages{a: routers.Advertised}, func(r *rig) {
-			r.f.do(func() { r.f.worse[a] = tc.wasWorse })
+			r.f.do(func() { r.f.worse[a], r.f.broken[a] = tc.wasWorse, tc.wasBroken })
 			waiting(r, tc.was, tc.want)
-			r.f.do(func() { r.f.applyErr, r.f.worse[a] = nil, false })
+			r.f.do(func() { r.f.applyErr, r.f.worse[a], r.f.broken[a] = nil, false, false })
 			r.drift(a, tc.is)
 			r.loop.Wake()
 			r.until(20*time.Millisecond, fmt.Sprintf("%s, when %s became %s", tc.want, tc.was, tc.is), synced)
