@@ -65,10 +65,12 @@ fast = "500ms"
 [service.resolver.check.works]
 type = "exec"
 command = ["true"]
+timeout = "5s"
 [service.resolver.check.upstream]
 type = "exec"
 on_fail = "degrade"
 command = ["test", "-e", "%[1]s/upstream"]
+timeout = "5s"
 `, c.dir))
 	return c
 }

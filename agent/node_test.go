@@ -76,6 +76,7 @@ type = "dns"
 server = "127.0.0.1:53"
 name = "health.lab."
 qtype = "A"
+timeout = "5s"
 [service.resolver.check.route]
 type = "route"
 `
@@ -186,6 +187,13 @@ func (s *sidecar) events(after uint64, kind string) []state.Event {
 		s.t.Fatal(err)
 	}
 	return slices.DeleteFunc(es, func(e state.Event) bool { return kind != "" && e.Kind != kind })
+}
+
+// noticed gives those of what somebody did, and of what came of it: on a busy machine a check may take too long, and
+// what an examination finds is told some time later.
+func (s *sidecar) noticed(after uint64) []state.Event {
+	s.t.Helper()
+	return slices.DeleteFunc(s.events(after, ""), func(e state.Event) bool { return e.Kind == state.KindCheck || e.Kind == state.KindFinding })
 }
 
 // seq gives the number of the last event.

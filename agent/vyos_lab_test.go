@@ -82,10 +82,12 @@ on_stop = "%[4]s"
 [service.web.check.answers]
 type = "exec"
 command = ["test", "-e", "%[1]s/answers"]
+timeout = "5s"
 [service.web.check.upstream]
 type = "exec"
 on_fail = "degrade"
 command = ["test", "-e", "%[1]s/upstream"]
+timeout = "5s"
 `
 
 var anycast = []netip.Prefix{netip.MustParsePrefix("10.53.54.1/32"), netip.MustParsePrefix("2001:db8:54::1/128")}

@@ -20,7 +20,7 @@ func TestWithdrawOwned(t *testing.T) {
 	if out, code := s.vouch("withdraw", "--owned"); code != 1 || !strings.Contains(out, "vouch drain") {
 		t.Errorf("beside an agent it exits with %d and says:\n%s", code, out)
 	}
-	if es := s.events(seq, ""); len(es) > 0 || !s.has() {
+	if es := s.noticed(seq); len(es) > 0 || !s.has() {
 		t.Errorf("the agent noticed: %+v, the address is there: %t", es, s.has())
 	}
 

@@ -116,7 +116,7 @@ func NetFailure(ctx context.Context, late string, err error) *Failure {
 	case routed(err, syscall.EINVAL):
 		return &Failure{Reason: ReasonUnreachable, Detail: "a blackhole route leads there", Err: err}
 	case routed(err, syscall.EACCES):
-		return &Failure{Reason: ReasonDenied, Detail: "a prohibit route leads there, or this node's policy forbids it", Err: err}
+		return &Failure{Reason: ReasonDenied, Detail: "a prohibit route leads there, or this node's policy forbids it, or it is a broadcast address", Err: err}
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
 		return &Failure{Reason: ReasonDenied, Err: err}
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):

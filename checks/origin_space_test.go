@@ -172,6 +172,41 @@ const (
 	elsewhere = nowhere + ", or of another VRF than the device"
 )
 
+// Astray is what no answer can come to, whatever the target does.
+func TestAstray(t *testing.T) {
+	s := checktest.NewSpace(t)
+	s.IP("link add d1 type veth peer name d2", "link set d1 up", "link set d2 up", "addr add 192.0.2.1/24 dev d1", "addr add 2001:db8::1/64 dev d1 nodad")
+	for _, c := range []struct {
+		origin checks.Origin
+		to     string
+		want   string
+	}{
+		{checks.Origin{}, "127.0.0.1", ""},
+		{checks.Origin{Source: "127.0.0.1"}, "127.0.0.2", ""},
+		{checks.Origin{Source: "127.0.0.1"}, "192.0.2.1", ""},
+		{checks.Origin{Source: "192.0.2.1"}, "192.0.2.2", ""},
+		{checks.Origin{Source: "127.0.0.1"}, "192.0.2.2", "source: reaches nothing but this node, and 192.0.2.2 is not on it"},
+		{checks.Origin{Source: "::1"}, "2001:db8::1", ""},
+		{checks.Origin{Source: "::1"}, "2001:db8::2", "source: reaches nothing but this node, and 2001:db8::2 is not on it"},
+		{checks.Origin{Source: "::1"}, "fe80::2%d1", "source: reaches nothing but this node, and fe80::2%d1 is not on it"},
+		{checks.Origin{Device: "lo"}, "127.0.0.1", ""},
+		{checks.Origin{Device: "d1"}, "192.0.2.1", ""},
+		{checks.Origin{Device: "nosuch"}, "127.0.0.1", ""}, // Local tells
+		{checks.Origin{Device: "d1"}, "127.0.0.1", "device: does not lead to 127.0.0.1, which is this node itself"},
+		{checks.Origin{Device: "d1"}, "::1", "device: does not lead to ::1, which is this node itself"},
+	} {
+		var got []string
+		s.Do(func() {
+			for _, p := range c.origin.Astray([]netip.Addr{netip.MustParseAddr(c.to)}) {
+				got = append(got, p.Key+": "+p.What)
+			}
+		})
+		if text := strings.Join(got, "|"); text != c.want {
+			t.Errorf("%+v to %s: %q, want %q", c.origin, c.to, text, c.want)
+		}
+	}
+}
+
 // An address in a VRF is on this node only for who asks through that.
 func TestLocalVRF(t *testing.T) {
 	s := checktest.NewSpace(t)
@@ -182,6 +217,11 @@ func TestLocalVRF(t *testing.T) {
 	}
 	s.IP("link set vrf1 up", "link add d1 type veth peer name d2", "link set d1 master vrf1", "link set d1 up", "link set d2 up",
 		"addr add 10.9.9.1/24 dev d1", "addr add fd99::1/64 dev d1 nodad", "addr add 10.9.8.1/24 dev d2")
+	s.Do(func() {
+		if ps := (checks.Origin{Device: "vrf1"}).Astray([]netip.Addr{netip.MustParseAddr("127.0.0.1")}); ps != nil {
+			t.Errorf("a VRF has loopback addresses of its own: %+v", ps)
+		}
+	})
 	for _, c := range []struct{ source, device, want string }{
 		{"10.9.9.1", "vrf1", ""}, {"fd99::1", "vrf1", ""}, {"10.9.9.1", "d1", ""}, {"10.9.8.1", "d2", ""},
 		{"10.9.9.1", "", nowhere}, {"10.9.8.1", "vrf1", elsewhere},

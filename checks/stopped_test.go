@@ -17,7 +17,7 @@ import (
 
 const (
 	askAt       = "VOUCH_TEST_ASK_AT" // tells this program, run by its own test, what to ask
-	stopTimeout = 300 * time.Millisecond
+	stopTimeout = 2 * time.Second     // of a run, in which a busy machine has to stop or to answer the one that asks
 )
 
 // ask wants one byte for one byte.
@@ -115,7 +115,7 @@ func (a *asker) halted(meanwhile func()) {
 		}
 	}
 	meanwhile()
-	<-time.After(2 * stopTimeout) // it is the time itself that is waited for
+	<-time.After(stopTimeout) // it is the time itself that is waited for; the run began before
 	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		a.t.Fatal(err)
 	}

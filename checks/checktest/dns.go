@@ -1,4 +1,4 @@
-// Package checktest has real servers, on ports of the kernel's choice, that behave as servers do in
+// Package checktest has real servers, on ports that nobody else has, that behave as servers do in
 // the field: well, badly, or not at all. Tests of checks talk to them.
 package checktest
 
@@ -14,31 +14,18 @@ import (
 // is nil that port is closed. It ends with the test. The handlers run concurrently.
 func DNS(tb testing.TB, host string, udp, tcp dns.HandlerFunc) netip.AddrPort {
 	tb.Helper()
-	for range 50 {
-		pc, err := net.ListenPacket("udp", net.JoinHostPort(host, "0"))
-		if err != nil {
-			tb.Fatalf("no udp port on %s: %v", host, err)
-		}
-		at := pc.LocalAddr().(*net.UDPAddr).AddrPort()
-		ln, err := net.Listen("tcp", at.String())
-		if err != nil { // somebody has the port for tcp
-			pc.Close()
-			continue
-		}
-		if udp == nil {
-			pc.Close()
-		} else {
-			serve(tb, &dns.Server{PacketConn: pc, Handler: udp})
-		}
-		if tcp == nil {
-			ln.Close()
-		} else {
-			serve(tb, &dns.Server{Listener: ln, Handler: tcp})
-		}
-		return at
+	pc, ln := both(tb, host)
+	if udp == nil {
+		pc.Close()
+	} else {
+		serve(tb, &dns.Server{PacketConn: pc, Handler: udp})
 	}
-	tb.Fatalf("no port on %s that is free for udp and tcp", host)
-	return netip.AddrPort{}
+	if tcp == nil {
+		ln.Close()
+	} else {
+		serve(tb, &dns.Server{Listener: ln, Handler: tcp})
+	}
+	return ln.Addr().(*net.TCPAddr).AddrPort()
 }
 
 // serve runs a server until the test ends, and waits for it.

@@ -9,14 +9,14 @@ import (
 )
 
 // Flat runs f, which must leave no more descriptors and goroutines of this process than there were before;
-// those of servers get ten seconds to go. Nothing else is to run meanwhile, such as parallel tests. A server
+// those of servers get half a minute to go. Nothing else is to run meanwhile, such as parallel tests. A server
 // that copies from one net.Conn to another makes the net package keep a pipe (splice): wrap one of them.
 func Flat(tb testing.TB, f func()) {
 	tb.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which closes connections that nobody has closed
 	fds, routines := descriptors(tb), runtime.NumGoroutine()
 	f()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		nowFDs, nowRoutines := descriptors(tb), runtime.NumGoroutine()
 		if nowFDs <= fds && nowRoutines <= routines {
 			return

@@ -64,7 +64,7 @@ func QUIC(tb testing.TB, host string, conf *tls.Config, serve func(*quic.EarlyLi
 		tb.Fatalf("no udp port on %s: %v", host, err)
 	}
 	pipe := &quic.Transport{Conn: plainPackets{pc}}
-	ln, err := pipe.ListenEarly(conf, &quic.Config{HandshakeIdleTimeout: abandoned, MaxIdleTimeout: 5 * abandoned})
+	ln, err := pipe.ListenEarly(conf, &quic.Config{HandshakeIdleTimeout: abandoned, MaxIdleTimeout: 10 * abandoned})
 	if err != nil {
 		tb.Fatalf("no QUIC on %s: %v", pc.LocalAddr(), err)
 	}

@@ -1,8 +1,10 @@
 package checktest
 
 import (
+	"math/rand/v2"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync"
 	"testing"
 )
@@ -63,13 +65,33 @@ func Reset(conn net.Conn) {
 	conn.Close()
 }
 
-// Closed gives an address of host on which nobody listens: a port that was free a moment ago.
+// Closed gives an address of host on which nobody listens, over TCP and over UDP. Nobody will who leaves the choice of
+// the port to the kernel, as other tests do meanwhile.
 func Closed(tb testing.TB, host string) netip.AddrPort {
 	tb.Helper()
-	ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		tb.Fatalf("no tcp port on %s: %v", host, err)
-	}
-	defer ln.Close()
+	pc, ln := both(tb, host)
+	pc.Close()
+	ln.Close()
 	return ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// unchosen is the first of the ports above those that Linux chooses from (sysctl net.ipv4.ip_local_port_range).
+const unchosen = 61000
+
+// both listens on one port of host, for UDP and for TCP. It stays that of the test when one of them is closed.
+func both(tb testing.TB, host string) (pc net.PacketConn, ln net.Listener) {
+	tb.Helper()
+	var err error
+	for range 500 {
+		at := net.JoinHostPort(host, strconv.Itoa(unchosen+rand.N(1<<16-unchosen)))
+		if pc, err = net.ListenPacket("udp", at); err != nil {
+			continue
+		}
+		if ln, err = net.Listen("tcp", at); err == nil {
+			return pc, ln
+		}
+		pc.Close()
+	}
+	tb.Fatalf("no port on %s that is free for udp and tcp: %v", host, err)
+	return nil, nil
 }

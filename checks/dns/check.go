@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -85,22 +86,30 @@ func randomLabel() string {
 // fetch asks, and asks again over tcp if the answer did not fit. It tells also from where the answer was asked for. The
 // error is a *checks.Failure.
 func (p *peer) fetch(ctx context.Context, query *dns.Msg, allowed string) (reply *dns.Msg, sent string, err error) {
-	if reply, sent, err = p.ask(ctx, p.proto, query, allowed); err != nil {
+	reply, sent, err = p.ask(ctx, p.proto, query, allowed)
+	switch {
+	case errors.Is(err, errLarge):
+		return p.again(ctx, query, allowed, fmt.Sprintf("the answer over udp was larger than %d bytes", bufferSize))
+	case err != nil:
 		return nil, "", err
-	}
-	if reply.Truncated && p.proto == "udp" {
-		checks.Tracef(ctx, checks.Note, "the answer is truncated: asking again over tcp")
-		again := query.Copy()
-		again.Id = dns.Id()
-		if reply, sent, err = p.ask(ctx, "tcp", again, allowed); err != nil {
-			return nil, "", fallback(err)
-		}
-		if reply.Truncated {
-			return nil, "", checks.Told(fallback(truncated("tcp")), sent)
-		}
-	}
-	if reply.Truncated {
+	case reply.Truncated && p.proto == "udp":
+		return p.again(ctx, query, allowed, "the answer over udp is truncated")
+	case reply.Truncated:
 		return nil, "", checks.Told(truncated(p.proto), sent)
+	}
+	return reply, sent, nil
+}
+
+// again asks over tcp, and says why.
+func (p *peer) again(ctx context.Context, query *dns.Msg, allowed, why string) (reply *dns.Msg, sent string, err error) {
+	checks.Tracef(ctx, checks.Note, "%s: asking again over tcp", why)
+	query = query.Copy()
+	query.Id = dns.Id()
+	if reply, sent, err = p.ask(ctx, "tcp", query, allowed); err == nil && reply.Truncated {
+		err = checks.Told(truncated("tcp"), sent)
+	}
+	if err != nil {
+		return nil, "", fallback(why, err)
 	}
 	return reply, sent, nil
 }
@@ -111,8 +120,8 @@ func truncated(proto string) error {
 
 // fallback says of a failure that it met the second try, over tcp. That it is a timeout the reason says, which is
 // shown before it.
-func fallback(err error) error {
-	f := prefixed("over tcp, as the answer did not fit into udp", err)
+func fallback(why string, err error) error {
+	f := prefixed("over tcp, as "+why, err)
 	f.Detail = strings.Replace(f.Detail, ": timeout after ", ": no answer within ", 1)
 	return f
 }

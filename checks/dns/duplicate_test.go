@@ -3,6 +3,7 @@ package dns
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 // Replies that come twice are taken once, and what is left of one round is no reply of the next, though it comes to
 // the same place: from a server that says SERVFAIL to all that it was asked before, only what it was asked now counts.
+// Over tcp it says that where it was not asked, which is a fault of its own.
 func TestDuplicates(t *testing.T) {
 	var mu sync.Mutex
 	var before []*dns.Msg // what was asked
@@ -29,7 +31,7 @@ func TestDuplicates(t *testing.T) {
 		before = append(before, q.Copy())
 		checktest.Each(ok, ok)(w, q)
 	}
-	at := checktest.DNS(t, "127.0.0.1", echoes, echoes)
+	at := checktest.DNS(t, "127.0.0.1", echoes, checktest.Each(ok, echoes))
 	for _, s := range []Spec{
 		{Proto: "udp", Name: "example.net", RandomLabel: true, Qtype: "TXT"}, {Proto: "udp", Name: "example.net", Qtype: "TXT"},
 		{Proto: "tcp", Name: "example.net", Qtype: "TXT"},
@@ -58,12 +60,20 @@ func traced(t *testing.T, s Spec, d time.Duration) (string, error) {
 	return shown.String(), err
 }
 
-// An answer that is larger than what was asked for, and cannot be had over tcp, is told of.
+// An answer that is larger than what was asked for, and cannot be had over tcp, is told of as it came.
 func TestLargerThanAsked(t *testing.T) {
 	got, err := traced(t, Spec{Server: checktest.DNS(t, "127.0.0.1", tooMuch, nil).String()}, 5*time.Second)
-	want(t, err, checks.ReasonRefused, "over tcp, as the answer did not fit into udp: connect: connection refused")
-	if note := "* what comes next is cut: it is larger than 4096 bytes, and no more than 1232 were asked for\n"; !strings.Contains(got, note) {
-		t.Errorf("got %.500s\nwant %s", got, note)
+	want(t, err, checks.ReasonRefused, "over tcp, as the answer over udp was larger than 4096 bytes: connect: connection refused")
+	for _, note := range []string{
+		"< an answer of more than 4096 bytes, not marked as truncated, where at most 1232 were asked for\n",
+		"* the answer over udp was larger than 4096 bytes: asking again over tcp\n",
+	} {
+		if !strings.Contains(got, note) {
+			t.Errorf("got %.500s\nwant %s", got, note)
+		}
+	}
+	if strings.Contains(got, "flags: qr") {
+		t.Errorf("flags are shown of what was not read: %.500s", got)
 	}
 }
 
@@ -87,5 +97,24 @@ func TestOverHTTPSTraced(t *testing.T) {
 	got, err := traced(t, over("https", at, ca), 10*time.Second)
 	if n := strings.Count(got, "id: 0\n"); err != nil || n != 2 || strings.Count(got, "id: ") != n {
 		t.Errorf("%v\n%s", err, got)
+	}
+}
+
+// Whoever looks on sees the body of a response that has no DNS message.
+func TestOverHTTPSBody(t *testing.T) {
+	ca := checktest.NewCA(t)
+	conf := ca.Issue(t, host).Config()
+	for kind, reason := range map[string]checks.Reason{"text/html": checks.ReasonStatus, mediaType: checks.ReasonProtocol} {
+		at := checktest.DNSOverHTTPS(t, "127.0.0.1", conf, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			if kind != mediaType {
+				w.WriteHeader(http.StatusForbidden)
+			}
+			_, _ = w.Write([]byte("<html>\n" + strings.Repeat("<b>no</b>\n", 20)))
+		})
+		got, err := traced(t, over("https", at, ca), 10*time.Second)
+		if want(t, err, reason, `; the body begins "<html>\n<b>no`); !strings.Contains(got, "< 207 bytes:\n\"<html>\\n\"\n\"<b>no</b>\\n\"\n") {
+			t.Errorf("%s:\n%s", kind, got)
+		}
 	}
 }

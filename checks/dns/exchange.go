@@ -2,8 +2,8 @@ package dns
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -21,9 +21,14 @@ const (
 	bufferSize = 4096
 	// traceSize is how much of a message is shown.
 	traceSize = 4096
+	// burst is how many datagrams that are no reply are read before breath is taken, so that a flood of them costs
+	// this node a small part of one CPU; the kernel drops what comes meanwhile and finds no room.
+	burst  = 32
+	breath = time.Millisecond
 )
 
-var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+// buffers have a byte more, which tells that there was no room for all that came.
+var buffers = sync.Pool{New: func() any { return new([bufferSize + 1]byte) }}
 
 // A peer is a server, and how it is talked to. It keeps nothing from one question to the next.
 type peer struct {
@@ -34,8 +39,8 @@ type peer struct {
 	url    string        // with https
 }
 
-// ask sends the question over proto and waits for its reply, and tells from where it was sent. The error is a
-// *checks.Failure.
+// ask sends the question over proto and waits for its reply, and tells from where it was sent. The error is errLarge,
+// or a *checks.Failure.
 func (p *peer) ask(ctx context.Context, proto string, query *dns.Msg, allowed string) (reply *dns.Msg, sent string, err error) {
 	start, network := time.Now(), proto
 	if proto != "udp" {
@@ -55,6 +60,9 @@ func (p *peer) ask(ctx context.Context, proto string, query *dns.Msg, allowed st
 
 // talk makes the connection secure if need be, and asks over it.
 func (p *peer) talk(ctx context.Context, conn net.Conn, proto string, start time.Time, query *dns.Msg, allowed string) (*dns.Msg, error) {
+	if proto == "https" {
+		conn = &limited{Conn: conn, left: maxRead}
+	}
 	if proto == "tls" || proto == "https" {
 		secured, err := p.trust.Handshake(ctx, conn, start)
 		if err != nil {
@@ -82,94 +90,62 @@ func within(allowed string, err error) error {
 	return err
 }
 
-// closed says whether the other side has ended a connection.
-func closed(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
-
-// converse sends the question over a socket, and reads until its reply comes.
+// converse sends the question over a socket, and reads until its reply comes. The error is errLarge, or a
+// *checks.Failure.
 func (p *peer) converse(ctx context.Context, conn net.Conn, proto string, query *dns.Msg, allowed string) (*dns.Msg, error) {
 	wire, err := query.Pack()
 	if err != nil {
 		return nil, &checks.Failure{Reason: checks.ReasonError, Detail: "the question cannot be packed", Err: err}
 	}
-	buf := buffers.Get().(*[bufferSize]byte)
+	buf := buffers.Get().(*[bufferSize + 1]byte)
 	defer buffers.Put(buf) // of which no message keeps anything
-	r := reader{conn: conn, buf: buf[:]}
-	read := r.datagram
+	late := "timeout after " + allowed
 	if proto != "udp" {
-		wire, read = append(binary.BigEndian.AppendUint16(nil, uint16(len(wire))), wire...), r.framed
+		return overStream(ctx, conn, query, wire, buf[:], late)
 	}
 	var d dropped
+	var reply *dns.Msg
 	if _, err = conn.Write(wire); err == nil {
-		var reply *dns.Msg
-		if reply, err = receive(ctx, read, query, &d); err == nil {
-			return reply, nil
-		}
+		reply, err = receive(ctx, conn, query, buf[:], &d)
+		d.traceRest(ctx)
 	}
-	if closed(err) {
-		return nil, &checks.Failure{Reason: checks.ReasonProtocol, Detail: "the connection was closed before an answer" + d.after("; ")}
+	if err == nil || errors.Is(err, errLarge) {
+		return reply, err
 	}
-	late := "timeout after " + allowed
 	f := checks.NetFailure(ctx, late, err)
-	if proto == "tls" {
-		f = trust.Failure(ctx, late, err)
-	}
 	if f.Reason == checks.ReasonTimeout {
 		f.Aside = d.String()
-	}
-	if proto == "udp" && f.Reason == checks.ReasonTimeout {
 		checks.Tracef(ctx, checks.Note, "what comes from another address or port than %s is not heard here: tcpdump shows it", p.server)
 	}
 	return nil, f
 }
 
-// receive reads until a message is the reply to query, or reading fails.
-func receive(ctx context.Context, read func() ([]byte, error), query *dns.Msg, d *dropped) (*dns.Msg, error) {
+// errLarge says that the answer over UDP was not read whole.
+var errLarge = fmt.Errorf("an answer of more than %d bytes, not marked as truncated, where at most %d were asked for", bufferSize, ednsSize)
+
+// receive reads datagrams until one is the reply to query, or reading fails. Anybody may have sent the others.
+func receive(ctx context.Context, r io.Reader, query *dns.Msg, buf []byte, d *dropped) (*dns.Msg, error) {
 	for {
-		wire, err := read()
+		n, err := r.Read(buf)
 		if err != nil {
 			return nil, err
 		}
-		reply := new(dns.Msg)
-		err = reply.Unpack(wire)
-		// A datagram may be cut where the header says so, or by our buffer; what came tells enough.
-		if err != nil && len(wire) == bufferSize {
-			reply.Truncated = true
-			checks.Tracef(ctx, checks.Note, "what comes next is cut: it is larger than %d bytes, and no more than %d were asked for", bufferSize, ednsSize)
-		}
-		why := d.count(query, reply, err)
-		if why == "" {
+		large := n > bufferSize
+		reply, m := understand(query, buf[:n], !large)
+		switch {
+		case m.kind != fits:
+			d.note(ctx, m, buf[:n])
+			if d.all()%burst == 0 {
+				time.Sleep(breath)
+			}
+		case large && !reply.Truncated:
+			checks.Tracef(ctx, checks.Got, "%v", errLarge)
+			return nil, errLarge
+		default:
 			traceMessage(ctx, checks.Got, reply)
 			return reply, nil
 		}
-		if checks.Traced(ctx) {
-			checks.Tracef(ctx, checks.Got, "%d bytes, dropped: %s", len(wire), why)
-		}
 	}
-}
-
-// A reader reads messages into a buffer, which the next one overwrites.
-type reader struct {
-	conn net.Conn
-	buf  []byte
-}
-
-func (r *reader) datagram() ([]byte, error) {
-	n, err := r.conn.Read(r.buf)
-	return r.buf[:n], err
-}
-
-// framed reads a message that follows its length.
-func (r *reader) framed() ([]byte, error) {
-	var size [2]byte
-	if _, err := io.ReadFull(r.conn, size[:]); err != nil {
-		return nil, err
-	}
-	n := int(binary.BigEndian.Uint16(size[:]))
-	if n > len(r.buf) {
-		r.buf = make([]byte, n)
-	}
-	_, err := io.ReadFull(r.conn, r.buf[:n])
-	return r.buf[:n], err
 }
 
 // traceMessage shows a message as zone files and dig do.

@@ -26,6 +26,10 @@ const (
 	mediaType = "application/dns-message"
 	// maxHeader is how many bytes of headers are read.
 	maxHeader = 16 << 10
+	// maxRead is how many bytes are read, those of the handshake among them, which may be half as many.
+	maxRead = 512 << 10
+	// keptBody is how much of a body is kept for people that is no DNS message.
+	keptBody = 4 << 10
 )
 
 // url gives the URL of a server, by the name that its certificate has.
@@ -85,7 +89,12 @@ func (p *peer) post(ctx context.Context, conn net.Conn, query *dns.Msg, allowed 
 		return nil, broken("no response", err)
 	}
 	defer resp.Body.Close()
-	if f := judgeHead(ctx, resp); f != nil {
+	if checks.Traced(ctx) {
+		checks.Tracef(ctx, checks.Got, "%s %d\n%s", resp.Proto, resp.StatusCode, payload.Headers(resp.Header))
+	}
+	if f := judgeHead(resp); f != nil {
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, keptBody)) // as much as comes
+		f.Detail += begins(ctx, body)
 		return nil, f
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, dns.MaxMsgSize+1))
@@ -116,10 +125,7 @@ func speak(ctx context.Context, conn net.Conn) (*http.ClientConn, error) {
 }
 
 // judgeHead wants a response to be one with a DNS message.
-func judgeHead(ctx context.Context, resp *http.Response) *checks.Failure {
-	if checks.Traced(ctx) {
-		checks.Tracef(ctx, checks.Got, "%s %d\n%s", resp.Proto, resp.StatusCode, payload.Headers(resp.Header))
-	}
+func judgeHead(resp *http.Response) *checks.Failure {
 	if resp.StatusCode != http.StatusOK {
 		status := strings.TrimSpace(fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)))
 		return &checks.Failure{Reason: checks.ReasonStatus, Detail: fmt.Sprintf("HTTP status %s for %s, want 200", status, resp.Request.URL)}
@@ -131,21 +137,53 @@ func judgeHead(ctx context.Context, resp *http.Response) *checks.Failure {
 	return nil
 }
 
-var errTooLong = errors.New("it is longer than 65535 bytes")
+// begins tells how the body of a response begins that has no DNS message, after a semicolon, if it is text; whoever
+// looks on is shown more of it.
+func begins(ctx context.Context, body []byte) string {
+	if checks.Traced(ctx) {
+		checks.Tracef(ctx, checks.Got, "%s", payload.Dump(body))
+	}
+	if len(body) == 0 {
+		return "; the body is empty"
+	}
+	if quoted := payload.Excerpt(body); quoted[0] == '"' {
+		return "; the body begins " + quoted
+	}
+	return ""
+}
 
 // message reads the reply from the body of a response, which has no other.
 func message(ctx context.Context, query *dns.Msg, body []byte) (*dns.Msg, error) {
-	reply := new(dns.Msg)
-	err := reply.Unpack(body)
+	reply, m := understand(query, body, true)
 	if len(body) > dns.MaxMsgSize {
-		err = errTooLong
+		m = misfit{malformed, "it is longer than 65535 bytes"}
 	}
-	if err != nil {
-		return nil, &checks.Failure{Reason: checks.ReasonProtocol, Detail: "the body of the response is no DNS message", Err: err}
+	switch m.kind {
+	case fits:
+		traceMessage(ctx, checks.Got, reply)
+		return reply, nil
+	case malformed:
+		return nil, &checks.Failure{Reason: checks.ReasonProtocol,
+			Detail: "the body of the response is no DNS reply: " + m.what + begins(ctx, body)}
 	}
-	traceMessage(ctx, checks.Got, reply)
-	if why := new(dropped).count(query, reply, nil); why != "" {
-		return nil, &checks.Failure{Reason: checks.ReasonProtocol, Detail: "the body of the response is no reply to the question: " + why}
+	checks.Tracef(ctx, checks.Got, "no reply to the question: %s: %s\n%s", m.kind, m.what, payload.Dump(body))
+	return nil, &checks.Failure{Reason: checks.ReasonProtocol, Detail: "the body of the response is no reply to the question: " + m.kind.String()}
+}
+
+// A limited connection is read up to a number of bytes: HTTP/2 has frames that may come without end and are no response.
+type limited struct {
+	net.Conn
+	left int
+}
+
+var errTooMuch = fmt.Errorf("more than %d KiB came", maxRead>>10)
+
+// Read fails when that many bytes have been read.
+func (l *limited) Read(b []byte) (int, error) {
+	if l.left == 0 {
+		return 0, errTooMuch
 	}
-	return reply, nil
+	n, err := l.Conn.Read(b[:min(len(b), l.left)])
+	l.left -= n
+	return n, err
 }

@@ -86,7 +86,7 @@ func TestSerial(t *testing.T) {
 		"young":              {soa(t, dated), soa(t, dated), `serial_max_age = "36h"`, "", ""},
 		"old":                {soa(t, 2020010101), soa(t, 2020010101), `serial_max_age = "72h"`, checks.ReasonMismatch, "serial 2020010101 is of 2020-01-01"},
 		"old, behind":        {soa(t, 2020010101), soa(t, dated), `serial_max_age = "72h"`, checks.ReasonMismatch, "longer ago"},
-		"other is truncated": {soa(t, 7), checktest.Truncated(), "", checks.ReasonUnknown, "is not known: over tcp, as the answer did not fit into udp: "},
+		"other is truncated": {soa(t, 7), checktest.Truncated(), "", checks.ReasonUnknown, "is not known: over tcp, as the answer over udp is truncated: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -88,10 +88,11 @@ func (c *checker) tell(v visit, err error) error {
 // A line is a connection to the server, good for one request.
 type line struct {
 	nethttp.RoundTripper
-	over  string      // what is spoken over it: "http/1.1", "h2" or "h3"
-	sent  string      // from where, for people
-	tls   *trust.Conn // nil without TLS, and with QUIC
-	conn  net.Conn    // what is read from; nil with QUIC
+	over  string       // what is spoken over it: "http/1.1", "h2" or "h3"
+	sent  string       // from where, for people
+	tls   *trust.Conn  // nil without TLS, and with QUIC
+	conn  net.Conn     // what is read from; nil with QUIC
+	heard fmt.Stringer // what came, for people
 	close func()
 
 	answered bool // the status has come
@@ -99,6 +100,23 @@ type line struct {
 
 // String gives such as "over h2, sent from 192.0.2.1".
 func (l *line) String() string { return "over " + l.over + ", " + l.sent }
+
+// begun gives how many bytes of an answer have come. It is known of HTTP/1.1 alone: over the others the library reads more
+// than the answer.
+func (l *line) begun() int {
+	if tap, ok := l.heard.(*payload.Tap); ok && l.over == "http/1.1" {
+		return tap.Came()
+	}
+	return 0
+}
+
+// late describes an answer that did not come in time.
+func (l *line) late(allowed string) string {
+	if n := l.begun(); n > 0 {
+		return fmt.Sprintf("no whole answer within %s: it stopped midway, after %d bytes", allowed, n)
+	}
+	return "no answer within " + allowed
+}
 
 // told gives a failure that tells of the line.
 func (l *line) told(err error) error {
@@ -149,15 +167,16 @@ func (c *checker) fetch(ctx context.Context, v visit) (*answer, error) {
 		return nil, err
 	}
 	defer l.close()
-	traceRequest(ctx, req, c.body, l)
-	resp, err := l.RoundTrip(req)
+	resp, err := l.RoundTrip(traceRequest(ctx, req, c.body, l))
 	if err != nil {
-		return nil, l.told(l.failure(ctx, "no answer within "+v.allowed(ctx), err))
+		traceNone(ctx, l, err)
+		return nil, l.told(l.failure(ctx, l.late(v.allowed(ctx)), err))
 	}
 	defer resp.Body.Close()
 	l.answered = true
 	a := &answer{Response: resp, line: l}
 	if a.StatusCode == nethttp.StatusSwitchingProtocols {
+		traceAnswer(ctx, a)
 		return a, nil // what follows is no body
 	}
 	a.body, err = read(resp.Body, c.want.most, c.want.kept())

@@ -2,6 +2,7 @@ package http
 
 import (
 	"context"
+	"errors"
 	"net"
 	nethttp "net/http"
 	"os"
@@ -34,7 +35,7 @@ func settles(t testing.TB, descriptors, goroutines int) {
 	var d, g int
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		if d, g = held(t); d <= descriptors+more && g <= goroutines+more {
 			return
 		}
@@ -54,8 +55,12 @@ func rounds(t testing.TB, s Spec, n int, d time.Duration, reason checks.Reason) 
 		wg.Go(func() {
 			for range n / abreast {
 				ctx, cancel := context.WithTimeout(t.Context(), d)
-				want(t, c.Check(ctx), reason)
+				err := c.Check(ctx)
 				cancel()
+				if f := (*checks.Failure)(nil); reason == checks.ReasonTimeout && errors.As(err, &f) && f.Reason == checks.ReasonUnknown {
+					continue // on a busy machine not even our own files were read in that time
+				}
+				want(t, err, reason)
 			}
 		})
 	}

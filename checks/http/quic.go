@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vouch/checks"
-	"vouch/checks/trust"
 )
 
 // forever is longer than any check takes: its context ends what quic-go would end by a clock of its own.
@@ -33,8 +32,8 @@ func (c *checker) openQUIC(ctx context.Context, v visit) (*line, error) {
 		socket.Close()
 		return nil, err
 	}
-	l := &line{over: "h3", sent: c.origin.Sent(checks.From(socket))}
 	heard := &packets{Conn: socket}
+	l := &line{over: "h3", sent: c.origin.Sent(checks.From(socket)), heard: heard}
 	pipe := &quic.Transport{Conn: heard}
 	conn, err := pipe.Dial(ctx, socket.RemoteAddr(), conf, &quic.Config{
 		HandshakeIdleTimeout: forever, MaxIdleTimeout: forever, MaxIncomingStreams: -1, DisablePathMTUDiscovery: true,
@@ -55,9 +54,8 @@ func (c *checker) openQUIC(ctx context.Context, v visit) (*line, error) {
 			err = f
 		}
 	} else {
-		client.TraceRefused(ctx, err)
-		checks.Tracef(ctx, checks.Got, "%s", heard)
-		err = l.handshake(ctx, v, heard, err)
+		client.TraceRefused(ctx, heard, err)
+		err = c.unshaken(ctx, v, heard, err)
 	}
 	if err != nil {
 		l.close()
@@ -136,8 +134,8 @@ func (p *packets) String() string {
 	}
 }
 
-// handshake tells why there is no connection.
-func (l *line) handshake(ctx context.Context, v visit, heard *packets, err error) *checks.Failure {
+// unshaken tells why no handshake came about.
+func (c *checker) unshaken(ctx context.Context, v visit, heard *packets, err error) *checks.Failure {
 	if over(ctx) != nil {
 		why := "udp is blocked, or nobody answers"
 		if heard.came.Load() > 0 {
@@ -145,11 +143,12 @@ func (l *line) handshake(ctx context.Context, v visit, heard *packets, err error
 		}
 		return checks.NetFailure(ctx, fmt.Sprintf("no QUIC handshake within %s: %s", v.allowed(ctx), why), over(ctx))
 	}
-	return quicFailure(ctx, err)
+	return quicFailure(ctx, c.clients[v.url.host].Failure, err)
 }
 
-// quicFailure tells of a QUIC connection that was ended by something else than the check's own clock.
-func quicFailure(ctx context.Context, err error) *checks.Failure {
+// quicFailure tells of a QUIC connection that was ended by something else than the check's own clock; secure tells of what
+// is a matter of TLS, as trust.Failure does.
+func quicFailure(ctx context.Context, secure func(context.Context, string, error) *checks.Failure, err error) *checks.Failure {
 	var (
 		transport *quic.TransportError
 		version   *quic.VersionNegotiationError
@@ -161,7 +160,7 @@ func quicFailure(ctx context.Context, err error) *checks.Failure {
 		if transport.Remote { // RFC 9001, section 4.8
 			err = tls.AlertError(transport.ErrorCode - 0x100)
 		}
-		return trust.Failure(ctx, "", err)
+		return secure(ctx, "", err)
 	case errors.As(err, &transport) && transport.Remote && transport.ErrorCode == quic.ConnectionRefused, errors.As(err, &reset):
 		return &checks.Failure{Reason: checks.ReasonRefused, Detail: "the server refused the connection"}
 	case errors.As(err, &version):

@@ -13,8 +13,12 @@ import (
 // is expected is no redirect.
 func (c *checker) follow(v visit, a *answer, followed int) (*visit, *checks.Failure) {
 	to := a.Header.Get("Location")
-	if c.redirects == 0 || !slices.Contains(redirectCodes, a.StatusCode) || to == "" || c.want.status.accepts(a.StatusCode) {
+	switch {
+	case c.redirects == 0 || !slices.Contains(redirectCodes, a.StatusCode) || c.want.status.accepts(a.StatusCode):
 		return nil, nil
+	case to == "":
+		return nil, &checks.Failure{Reason: checks.ReasonStatus,
+			Detail: fmt.Sprintf("status %s, want %s, and it has no Location to be followed to%s", a.status(), c.want.status, begins(a.body))}
 	}
 	stray := func(why string) *checks.Failure {
 		return &checks.Failure{Reason: checks.ReasonMismatch, Detail: fmt.Sprintf("status %s leads to %s: %s", a.status(), excerpt(to), why)}

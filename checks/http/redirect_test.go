@@ -39,6 +39,7 @@ var redirections = []struct {
 	{"/?to=ftp://<n>/b", nil, checks.ReasonMismatch, "the URL must begin with http:// or https://"},
 	{"/?to=https://<n>:0/b", nil, checks.ReasonMismatch, "the URL has a port that is none"},
 	{"/304?to=/b", nil, checks.ReasonStatus, "status 304 Not Modified, want 2xx"},
+	{"/302?none", nil, checks.ReasonStatus, "status 302 Found, want 2xx, and it has no Location to be followed to; the body is empty"},
 	{"/301?to=/b", func(s *Spec) { s.Method = "POST" }, "", "POST <n> <n>/301, GET <n> <n>/b"},
 	{"/303?to=/b", func(s *Spec) { s.Method = "PUT" }, "", "PUT <n> <n>/303, GET <n> <n>/b"},
 	{"/303?to=/b", func(s *Spec) { s.Method = "HEAD" }, "", "HEAD <n> <n>/303, HEAD <n> <n>/b"},
@@ -56,10 +57,12 @@ func (v *visited) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 	v.mu.Lock()
 	v.seen = append(v.seen, fmt.Sprint(r.Method, " ", r.TLS.ServerName, " ", r.Host, r.URL.Path))
 	v.mu.Unlock()
-	if to := r.URL.Query().Get("to"); to != "" {
+	if to := r.URL.Query().Get("to"); to != "" || r.URL.RawQuery == "none" {
 		code := 302
 		_, _ = fmt.Sscanf(r.URL.Path, "/%d", &code)
-		w.Header().Set("Location", to)
+		if to != "" {
+			w.Header().Set("Location", to)
+		}
 		w.WriteHeader(code)
 	}
 }

@@ -98,28 +98,13 @@ func (s *Spec) validateVersion() (ps []checks.Problem) {
 	if err != nil || u.scheme == "https" {
 		return ps
 	}
-	if s.Version == "3" {
+	switch {
+	case s.Version == "3": // and what is written about TLS is meant for it
 		ps = append(ps, checks.Problem{Key: "version", What: "HTTP/3 is for https:// only", Got: s.Version, WayOut: "write the URL with https://"})
-	}
-	if s.Redirects > 0 { // they may lead to https://
-		return ps
-	}
-	for _, key := range s.trusts() {
-		ps = append(ps, checks.Problem{Key: key, What: "has no effect with an http:// URL", WayOut: "remove it, or write the URL with https://"})
+	case s.Redirects <= 0: // others may lead to https://
+		ps = append(ps, s.Idle("has no effect with an http:// URL", "remove it, or write the URL with https://")...)
 	}
 	return ps
-}
-
-// trusts gives the keys about TLS that are written.
-func (s *Spec) trusts() (keys []string) {
-	for key, written := range map[string]bool{"verify": s.Verify != nil, "ca": s.CA != "", "cert": s.Cert != "", "key": s.Key != "",
-		"server_name": s.ServerName != "", "min_cert_days": s.MinCertDays != 0} {
-		if written {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func (s *Spec) validateAnswer() (ps []checks.Problem) {
@@ -159,7 +144,7 @@ func (s *Spec) validateMaxBody() (ps []checks.Problem) {
 	switch {
 	case s.MaxBody < 0 || s.MaxBody > mostBody:
 		ps = append(ps, checks.Problem{Key: "max_body", What: "must be from 1 to 4194304 bytes (4 MiB)", Got: fmt.Sprint(s.MaxBody), WayOut: "leave it out for 1 MiB"})
-	case s.Method == "HEAD" && s.MaxBody != 0:
+	case s.Method == "HEAD" && s.MaxBody != 0 && s.ExpectBody == "": // which is told of already
 		ps = append(ps, checks.Problem{Key: "max_body", What: "has no effect with HEAD, whose answer has no body", Got: fmt.Sprint(s.MaxBody), WayOut: "remove it"})
 	case s.Method != "HEAD" && s.MaxBody == 0:
 		s.MaxBody = defaultBody
@@ -171,7 +156,7 @@ func (s *Spec) validateRedirects() (ps []checks.Problem) {
 	if s.Redirects < 0 || s.Redirects > mostRedirects {
 		ps = append(ps, checks.Problem{Key: "redirects", What: "must be from 0 to 20", Got: fmt.Sprint(s.Redirects), WayOut: "write how many to follow, such as 1"})
 	}
-	if s.Redirects > 0 && !slices.ContainsFunc(redirectCodes, func(code int) bool { return !s.ExpectStatus.accepts(code) }) {
+	if s.Redirects > 0 && s.Redirects <= mostRedirects && !slices.ContainsFunc(redirectCodes, func(code int) bool { return !s.ExpectStatus.accepts(code) }) {
 		ps = append(ps, checks.Problem{Key: "redirects", What: "has no effect where expect_status takes every redirect as the answer", Got: fmt.Sprint(s.Redirects),
 			WayOut: "remove it, or leave expect_status to what the last answer must have"})
 	}

@@ -77,7 +77,11 @@ func TestProblems(t *testing.T) {
 		least + `redirect_hosts = ["a.example"]`:                                    "redirect_hosts: has no effect without redirects ()",
 		least + "redirects = 1\nredirect_hosts = [\"https://a\"]":                   "redirect_hosts: has a host that is no name: letters, digits and hyphens (of others the xn-- form) (https://a)",
 		least + `source = "::1"`:                                                    "source: must be of the same family as the address that is probed, 127.0.0.1 (::1)",
-		"url = \"http://127.0.0.1/\"\nversion = \"3\"\nverify = false\nca = \"/x\"": "version: HTTP/3 is for https:// only (3)|ca: has no effect with an http:// URL ()|verify: has no effect with an http:// URL ()",
+		"url = \"http://127.0.0.1/\"\nversion = \"3\"\nverify = false\nca = \"/x\"": "version: HTTP/3 is for https:// only (3)",
+		"url = \"http://127.0.0.1/\"\nca = \"x\"\nverify = false\ncert = \"/c\"":    "verify: has no effect with an http:// URL, nor has ca, cert ()",
+		least + "method = \"HEAD\"\nmax_body = 1\nexpect_body = \"x\"":              "expect_body: the answer to HEAD has no body ()",
+		least + "redirects = 21\nexpect_status = [\"3xx\"]":                         "redirects: must be from 0 to 20 (21)",
+		least + "cert = \"x\"":                                                      "cert: needs key as well (x)",
 		"url = \"http://127.0.0.1/\"\nredirects = 1\nca = \"/x\"":                   "",
 	} {
 		var got []string

@@ -37,20 +37,22 @@ func (c *checker) openTCP(ctx context.Context, v visit) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn = kept{conn}
-	l := &line{over: "http/1.1", sent: c.origin.Sent(checks.From(conn)), conn: conn, close: release}
+	raw := &payload.Tap{Conn: kept{conn}}
+	l := &line{over: "http/1.1", sent: c.origin.Sent(checks.From(conn)), conn: raw.Conn, heard: raw, close: release}
+	conn = raw
 	if v.url.scheme == "https" {
-		if err := l.secure(ctx, c, conn, v); err != nil {
+		if err := l.secure(ctx, c, raw, v); err != nil {
 			release()
 			return nil, checks.Told(err, l.sent)
 		}
-		conn, l.conn = l.tls.Conn, l.tls.Conn
+		conn, l.conn = l.above(raw), l.tls.Conn
 	} else if c.version == "2" {
 		l.over = "h2"
 	}
 	plain, err := speak(ctx, conn, v.url.scheme, l.over)
 	if err != nil {
-		err = l.told(l.failure(ctx, "no answer within "+v.allowed(ctx), err))
+		traceNone(ctx, l, err)
+		err = l.told(l.failure(ctx, l.late(v.allowed(ctx)), err))
 		release()
 		return nil, err
 	}
@@ -71,6 +73,26 @@ func (kept) Close() error { return nil }
 
 // SetWriteDeadline does nothing: crypto/tls would take 5 s to say good-bye to a server that does not read.
 func (kept) SetWriteDeadline(time.Time) error { return nil }
+
+// sealed tells how much came that net/http alone decrypts.
+type sealed struct{ *payload.Tap }
+
+// String gives the number of bytes.
+func (s sealed) String() string {
+	return fmt.Sprintf("%d bytes came back, encrypted, with those of the handshake", s.Came())
+}
+
+// above gives the connection to speak HTTP over, on top of TLS over raw. That of HTTP/2 is left as it is: net/http needs to
+// see that it is TLS.
+func (l *line) above(raw *payload.Tap) net.Conn {
+	if l.over == "h2" {
+		l.heard = sealed{raw}
+		return l.tls.Conn
+	}
+	tap := &payload.Tap{Conn: l.tls.Conn}
+	l.heard = tap
+	return tap
+}
 
 // secure makes the handshake, judges the certificate, and tells what the server chose to speak.
 func (l *line) secure(ctx context.Context, c *checker, raw net.Conn, v visit) (err error) {
@@ -144,12 +166,14 @@ func (l *line) failure(ctx context.Context, late string, err error) *checks.Fail
 	case over(ctx) != nil: // whatever else came of breaking off
 		return checks.NetFailure(ctx, late, over(ctx))
 	case l.over == "h3":
-		return quicFailure(ctx, err)
+		return quicFailure(ctx, trust.Failure, err)
 	}
 	if f := trust.Failure(ctx, late, l.verdict()); f.Reason == checks.ReasonTLS {
 		return f
 	}
 	switch f := trust.Failure(ctx, late, err); {
+	case l.closed(err) && !l.answered && l.begun() > 0:
+		return protocol(fmt.Sprintf("the connection was closed midway through the answer, after %d bytes", l.begun()), nil)
 	case l.closed(err) && !l.answered:
 		return &checks.Failure{Reason: checks.ReasonRefused, Detail: "the connection was closed before an answer"}
 	case l.closed(err):

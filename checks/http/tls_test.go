@@ -109,13 +109,15 @@ func TestVersions(t *testing.T) {
 	spec := func(version string, at netip.AddrPort) Spec {
 		return Spec{URL: "https://" + name + "/", Connect: at.String(), Version: version, Spec: trust.Spec{CA: ca.File}}
 	}
-	const none = "the server speaks none of the protocols that were offered (alert 120"
+	none := func(offered string) string {
+		return "the server speaks none of the protocols that were offered: " + offered + " (alert 120"
+	}
 	want(t, probe(t, spec("1.1", serve()), long), "")
 	want(t, probe(t, spec("auto", serve()), long), "")
 	want(t, probe(t, spec("auto", serve("http/1.1")), long), "")
 	want(t, probe(t, spec("2", serve()), long), checks.ReasonTLS, "the server did not choose h2, which alone was offered")
-	want(t, probe(t, spec("2", serve("http/1.1")), long), checks.ReasonTLS, none)
-	want(t, probe(t, spec("auto", serve("imap")), long), checks.ReasonTLS, none)
+	want(t, probe(t, spec("2", serve("http/1.1")), long), checks.ReasonTLS, none("h2"))
+	want(t, probe(t, spec("auto", serve("imap")), long), checks.ReasonTLS, none("h2, http/1.1"))
 	want(t, probe(t, spec("auto", checktest.TCP(t, "127.0.0.1", drain)), short), checks.ReasonTimeout, "no handshake within ")
 	want(t, probe(t, spec("auto", checktest.HTTP(t, "127.0.0.1", nil, nethttp.NotFoundHandler())), long), checks.ReasonTLS, "does not speak TLS here")
 	want(t, probe(t, Spec{URL: "http://" + checktest.TCP(t, "127.0.0.1", func(net.Conn) {}).String(), Version: "2"}, long), checks.ReasonRefused, "closed before an answer")
@@ -130,7 +132,7 @@ func TestVersions(t *testing.T) {
 			}
 		}
 	})
-	want(t, probe(t, spec("3", at), long), checks.ReasonTLS, none)
+	want(t, probe(t, spec("3", at), long), checks.ReasonTLS, none("h3"))
 	// There is HTTP over TCP on the same port, which is not to be used.
 	both := checktest.HTTP(t, "127.0.0.1", pair.Config(), hello)
 	want(t, probe(t, spec("2", both), long), "")

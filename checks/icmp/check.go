@@ -53,7 +53,11 @@ func (c *checker) Check(ctx context.Context) error {
 	r := &round{checker: c, socket: socket, end: end, gap: min(mostGap, end.Sub(start)/2/time.Duration(c.count)), patience: end.Sub(start) / patience,
 		payload: make([]byte, c.size), buf: make([]byte, c.size+maxHeaders), tally: newTally(c.count, c.maxLoss)}
 	_, _ = rand.Read(r.payload[:token]) // never fails
-	if err := r.run(ctx); err != nil {
+	err = r.run(ctx)
+	if more := r.others - shownOthers; more > 0 {
+		checks.Tracef(ctx, checks.Got, "and %d more that are not about these requests", more)
+	}
+	if err != nil {
 		return checks.Told(checks.NetFailure(ctx, "a request could not be sent", err), sent)
 	}
 	if r.tally.enough() {
@@ -91,6 +95,20 @@ type round struct {
 	tally    *tally
 	sent     int
 	dropped  int // requests that were to be sent again
+	others   int // messages that were not about these requests
+}
+
+// shownOthers is how many of those are shown.
+const shownOthers = 10
+
+// traceGot shows what came, of what is none of ours the first alone.
+func (r *round) traceGot(ctx context.Context, ours bool, format string, args ...any) {
+	if !ours {
+		r.others++
+	}
+	if ours || r.others <= shownOthers {
+		checks.Tracef(ctx, checks.Got, format, args...)
+	}
 }
 
 // run ends when the tally is decided or the time is over.
@@ -178,7 +196,7 @@ func (r *round) hear(ctx context.Context, m datagram.Message) {
 		if ours && !r.final(m.Objection) {
 			ours, what = false, ", which is no reason to give up"
 		}
-		checks.Tracef(ctx, checks.Got, "%v%s", m.Objection, what)
+		r.traceGot(ctx, ours, "%v%s", m.Objection, what)
 		if ours {
 			r.tally.object(int(seq), m.Objection)
 		}
@@ -186,7 +204,7 @@ func (r *round) hear(ctx context.Context, m datagram.Message) {
 	}
 	seq, payload, ours := r.socket.Reply(m.Data)
 	ours = ours && string(payload) == string(r.payload)
-	checks.Tracef(ctx, checks.Got, "%d bytes from %s%s", len(m.Data), m.By, ofOthers(ours))
+	r.traceGot(ctx, ours, "%d bytes from %s%s", len(m.Data), m.By, ofOthers(ours))
 	switch {
 	case !ours:
 	case m.By.WithZone("") == r.address.WithZone(""):

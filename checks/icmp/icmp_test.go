@@ -66,7 +66,7 @@ func want(t *testing.T, what string, err error, reason checks.Reason, words stri
 }
 
 const (
-	short = 500 * time.Millisecond
+	short = time.Second
 	// medium has a quarter of it waited for after an objection.
 	medium = 2 * time.Second
 	long   = 10 * time.Second
@@ -116,6 +116,7 @@ func refused(t *testing.T, kind string) {
 		{"10.9.3.1", checks.ReasonTimeout, "no reply within D (sent from 10.0.1.2, 0 of 1 replies)"},
 		{"10.9.4.1", checks.ReasonUnreachable, "no route to host"},
 		{"10.9.5.1", checks.ReasonDenied, "permission denied"},
+		{"10.0.1.255", checks.ReasonDenied, "or it is a broadcast address: connect: permission denied"},
 		{"fd09:1::1", checks.ReasonUnreachable, "fd00:1::1 says: no route to destination (sent from fd00:1::2"},
 		{"fd09:2::1", checks.ReasonUnreachable, "fd00:1::1 says: communication administratively prohibited"},
 		{"fd09:3::1", checks.ReasonTimeout, "no reply within D (sent from fd00:1::2, 0 of 1 replies)"},

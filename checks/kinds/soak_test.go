@@ -79,7 +79,7 @@ func TestSoak(t *testing.T) {
 }
 
 func soakVariant(t *testing.T, kind string, v variant, n int) {
-	s := soak{name: kind + "/" + v.name, timeout: v.timeout, want: v.want, patience: 10 * time.Second}
+	s := soak{name: kind + "/" + v.name, timeout: v.timeout, want: v.want, patience: 30 * time.Second}
 	if s.timeout == 0 {
 		s.timeout = plenty
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"vouch/checks"
+	"vouch/checks/checktest"
 )
 
 // chrony runs a chronyd that leaves this machine's clock alone, and gives its address. It answers once it is
@@ -31,9 +33,8 @@ func chrony(t *testing.T, lines ...string) string {
 		}
 		t.Skip("SKIPPED: " + why)
 	}
-	dir, at := t.TempDir(), free(t)
-	_, port, _ := net.SplitHostPort(at)
-	conf := append([]string{"port " + port, "bindaddress 127.0.0.1", "cmdport 0", "bindcmdaddress /", "pidfile " + filepath.Join(dir, "pid")}, lines...)
+	dir, at := t.TempDir(), checktest.Closed(t, "127.0.0.1")
+	conf := append([]string{fmt.Sprint("port ", at.Port()), "bindaddress 127.0.0.1", "cmdport 0", "bindcmdaddress /", "pidfile " + filepath.Join(dir, "pid")}, lines...)
 	file := filepath.Join(dir, "chrony.conf")
 	if err := os.WriteFile(file, []byte(strings.Join(conf, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -52,24 +53,13 @@ func chrony(t *testing.T, lines ...string) string {
 			t.Logf("chronyd:\n%s", &out)
 		}
 	})
-	return at
-}
-
-// free gives an address whose port was free a moment ago.
-func free(t *testing.T) string {
-	t.Helper()
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pc.Close()
-	return pc.LocalAddr().String()
+	return at.String()
 }
 
 // await asks until the server is up and the outcome is of this reason.
 func await(t *testing.T, s Spec, reason checks.Reason) error {
 	t.Helper()
-	for late := time.Now().Add(20 * time.Second); ; {
+	for late := time.Now().Add(time.Minute); ; {
 		err := probe(t, s, time.Second)
 		if got := (checks.Result{Start: time.Now(), Err: err}).Reason(); got == reason {
 			return err

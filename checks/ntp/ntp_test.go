@@ -49,7 +49,7 @@ func want(t *testing.T, what string, err error, reason checks.Reason, words stri
 }
 
 const (
-	short = 200 * time.Millisecond
+	short = time.Second
 	long  = 10 * time.Second
 )
 
@@ -268,12 +268,7 @@ func TestCoarse(t *testing.T) {
 
 // A port that nobody has, and a source that is not here.
 func TestUnreached(t *testing.T) {
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pc.Close()
-	at := pc.LocalAddr().String()
+	at := checktest.Closed(t, "127.0.0.1").String()
 	want(t, "closed", probe(t, Spec{Server: at}, long), checks.ReasonRefused, "connection refused")
 	want(t, "source", probe(t, Spec{Server: at, Origin: checks.Origin{Source: "192.0.2.77"}}, long), checks.ReasonUnreachable,
 		"the source address 192.0.2.77 is not on this node")

@@ -73,8 +73,13 @@ func Excerpt(b []byte) string {
 
 // Dump shows b for a trace: its size and its first 4 KiB, text line by line, with what ends each.
 func Dump(b []byte) string {
-	const most, wide = 4 << 10, 32
-	head := b[:min(len(b), most)]
+	const most = 4 << 10
+	return dump(b[:min(len(b), most)], len(b), len(b) > most)
+}
+
+// dump shows the head of so many bytes, and whether it is cut.
+func dump(head []byte, all int, cut bool) string {
+	const wide = 32
 	var lines []string
 	if readable(head) {
 		for line := range strings.SplitAfterSeq(string(head), "\n") {
@@ -88,14 +93,14 @@ func Dump(b []byte) string {
 			lines = append(lines, fmt.Sprintf("% x", row))
 		}
 	}
-	if len(b) > most {
+	if cut {
 		lines = append(lines, "…")
 	}
 	sep := " "
 	if len(lines) > 1 {
 		sep = "\n"
 	}
-	return fmt.Sprintf("%d bytes:%s%s", len(b), sep, strings.Join(lines, "\n"))
+	return fmt.Sprintf("%d bytes:%s%s", all, sep, strings.Join(lines, "\n"))
 }
 
 // readable says whether b is text without control characters; a rune may be cut at its end.

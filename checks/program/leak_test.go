@@ -2,12 +2,11 @@ package program
 
 import (
 	"context"
-	"os"
-	"runtime"
 	"testing"
 	"time"
 
 	"vouch/checks"
+	"vouch/checks/checktest"
 )
 
 func checkerOf(tb testing.TB, s *Spec) checks.Checker {
@@ -20,15 +19,6 @@ func checkerOf(tb testing.TB, s *Spec) checks.Checker {
 		tb.Fatal(err)
 	}
 	return c
-}
-
-func descriptors(tb testing.TB) int {
-	tb.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return len(entries)
 }
 
 // Whatever becomes of the program, nothing of the round is left.
@@ -51,14 +41,7 @@ func TestNoLeak(t *testing.T) {
 		}
 	}
 	rounds(2)
-	fds, goroutines := descriptors(t), runtime.NumGoroutine()
-	rounds(20)
-	if n := descriptors(t); n > fds {
-		t.Errorf("%d descriptors, %d before", n, fds)
-	}
-	if n := runtime.NumGoroutine(); n > goroutines+2 {
-		t.Errorf("%d goroutines, %d before", n, goroutines)
-	}
+	checktest.Flat(t, func() { rounds(20) })
 }
 
 func BenchmarkCheck(b *testing.B) {

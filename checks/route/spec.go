@@ -194,7 +194,8 @@ func (*Spec) Hint(key string) string {
 func (s *Spec) Local() []checks.Problem {
 	var ps []checks.Problem
 	if s.Origin != (checks.Origin{}) {
-		ps = s.Origin.Local()
+		addresses, _, _ := s.destinations()
+		ps = append(s.Origin.Local(), s.Astray(addresses)...)
 	}
 	for _, name := range s.Interfaces {
 		if _, err := net.InterfaceByName(name); err != nil {

@@ -62,11 +62,7 @@ func (s *Spec) tlsProblems() []checks.Problem {
 	if s.TLS {
 		return append(s.Spec.Problems(), s.NameProblems()...)
 	}
-	var ps []checks.Problem
-	for _, key := range s.Written() {
-		ps = append(ps, checks.Problem{Key: key, What: "has no effect without tls = true", WayOut: "write tls = true, or remove it"})
-	}
-	return ps
+	return s.Idle("has no effect without tls = true", "write tls = true, or remove it")
 }
 
 // Targets gives the address that is connected to.

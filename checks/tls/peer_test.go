@@ -90,13 +90,13 @@ func TestOpenSSL(t *testing.T) {
 	}{
 		"1.3":                     {good, []string{"-tls1_3"}, Spec{MinVersion: "1.3", Spec: trusted}, ""},
 		"1.2":                     {good, []string{"-tls1_2"}, Spec{Spec: trusted}, ""},
-		"1.2 is too old":          {good, []string{"-tls1_2"}, Spec{MinVersion: "1.3", Spec: trusted}, "tls: the server speaks none of the versions of TLS that are asked for (alert 70, protocol version not supported)"},
+		"1.2 is too old":          {good, []string{"-tls1_2"}, Spec{MinVersion: "1.3", Spec: trusted}, "tls: the server speaks none of the versions of TLS that are asked for: TLS 1.3 (alert 70, protocol version not supported)"},
 		"by an intermediate":      {sub.Issue(t, www), nil, Spec{Spec: trusted}, ""},
 		"no intermediate":         {bare, nil, Spec{Spec: trusted}, `tls: the certificate of www.example.com leads up to "CN=vouch test intermediate", which is not trusted and did not come along: the server may have to send an intermediate certificate too`},
 		"expired":                 {expired, nil, Spec{Spec: trusted}, "tls: the certificate of www.example.com expired " + expired.Leaf.NotAfter.UTC().Format(time.RFC3339)},
 		"agrees":                  {good, []string{"-alpn", "h2,http/1.1"}, Spec{ALPN: []string{"h2"}, Spec: trusted}, ""},
 		"heeds no alpn":           {good, nil, Spec{ALPN: []string{"h2"}, Spec: trusted}, "tls: the server agreed to none of the protocols offered, h2"},
-		"speaks another":          {good, []string{"-alpn", "http/1.1"}, Spec{ALPN: []string{"h2"}, Spec: trusted}, "tls: the server speaks none of the protocols that were offered (alert 120, no application protocol)"},
+		"speaks another":          {good, []string{"-alpn", "http/1.1"}, Spec{ALPN: []string{"h2"}, Spec: trusted}, "tls: the server speaks none of the protocols that were offered: h2 (alert 120, no application protocol)"},
 		"client given":            {good, verify, Spec{Spec: as(client)}, ""},
 		"client given, 1.2":       {good, append(verify, "-tls1_2"), Spec{Spec: as(client)}, ""},
 		"client absent":           {good, verify, Spec{Spec: trusted}, "tls: the server demands a client certificate, and got none (alert 116, certificate required)"},
@@ -105,7 +105,7 @@ func TestOpenSSL(t *testing.T) {
 		"client expired":          {good, verify, Spec{Spec: as(ca.Issue(t, "c", checktest.Expired))}, "tls: the server does not take the client certificate, or misses one (alert 45, expired certificate)"},
 		"client of another, 1.2":  {good, append(verify, "-tls1_2"), Spec{Spec: as(foreign)}, "tls: the server does not trust who signed the client certificate (alert 48, unknown certificate authority)"},
 		"no cipher in common":     {good, []string{"-tls1_2", "-cipher", "ECDHE-ECDSA-AES256-CCM"}, Spec{Spec: trusted}, "tls: the server found nothing in what was offered that it takes (ciphers, groups), or misses a client certificate (alert 40, handshake failure)"},
-		"1.1 at most":             {good, []string{"-tls1_1", "-cipher", "ALL:@SECLEVEL=0"}, Spec{Spec: trusted}, "tls: the server speaks none of the versions of TLS that are asked for (alert 70, protocol version not supported)"},
+		"1.1 at most":             {good, []string{"-tls1_1", "-cipher", "ALL:@SECLEVEL=0"}, Spec{Spec: trusted}, "tls: the server speaks none of the versions of TLS that are asked for: TLS 1.2, TLS 1.3 (alert 70, protocol version not supported)"},
 		"a name that is not here": {good, []string{"-servername", "x.example", "-servername_fatal", "-cert2", good.CertFile, "-key2", good.KeyFile}, Spec{Spec: trusted}, "tls: the server has nothing of that name (alert 112, unrecognized name)"},
 	} {
 		t.Run(name, func(t *testing.T) {

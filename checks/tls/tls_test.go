@@ -69,8 +69,8 @@ func TestCheck(t *testing.T) {
 		"soon to end":        {conf(soon), Spec{Spec: days}, "tls: the certificate of www.example.com ends " + soon.Leaf.NotAfter.UTC().Format(time.RFC3339) + ", in 3 days; min_cert_days is 4" + sent},
 		"agrees":             {conf(good, alpn), Spec{ALPN: []string{"h2", "http/1.1"}, Spec: trusted}, ""},
 		"agrees to none":     {conf(good), Spec{ALPN: []string{"h2", "http/1.1"}, Spec: trusted}, "tls: the server agreed to none of the protocols offered, h2, http/1.1" + sent},
-		"speaks others":      {conf(good, alpn), Spec{ALPN: []string{"h2"}, Spec: trusted}, "tls: the server speaks none of the protocols that were offered (alert 120, no application protocol)" + sent},
-		"too old":            {conf(good, old), Spec{MinVersion: "1.3", Spec: trusted}, "tls: the server speaks none of the versions of TLS that are asked for (alert 70, protocol version not supported)" + sent},
+		"speaks others":      {conf(good, alpn), Spec{ALPN: []string{"h2"}, Spec: trusted}, "tls: the server speaks none of the protocols that were offered: h2 (alert 120, no application protocol)" + sent},
+		"too old":            {conf(good, old), Spec{MinVersion: "1.3", Spec: trusted}, "tls: the server speaks none of the versions of TLS that are asked for: TLS 1.3 (alert 70, protocol version not supported)" + sent},
 		"old enough":         {conf(good, old), Spec{Spec: trusted}, ""},
 		"certificate given":  {conf(good, asks), Spec{Spec: asClient}, ""},
 		"certificate absent": {conf(good, asks), Spec{Spec: trusted}, "tls: the server demands a client certificate, and got none (alert 116, certificate required)" + sent},
@@ -145,7 +145,7 @@ func TestProblems(t *testing.T) {
 		named + "alpn = [\"h2\", \"\"]":        "alpn: must be names of 1 to 255 bytes ()",
 		named + "alpn = [\"h2\", \"h2\"]":      "alpn: is named twice (h2)",
 		named + "source = \"::1\"":             "source: must be of the same family as the address that is probed, 127.0.0.1 (::1)",
-		named + "cert = \"/c\"":                "cert: needs key as well ()",
+		named + "cert = \"/c\"":                "cert: needs key as well (/c)",
 		"address = \"x\"\nserver_name = \"*\"": "address: is not an IP address with a port (x)|server_name: must be the name of one host: the certificate may have a wildcard, which is not to be asked for (*)",
 	} {
 		s := new(Spec)

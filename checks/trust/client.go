@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"vouch/checks"
+	"vouch/checks/payload"
 )
 
 // A Client is the client's side of handshakes. It reads its files again when they have changed, so that a
@@ -170,20 +172,20 @@ func (c *Client) Handshake(ctx context.Context, conn net.Conn, start time.Time) 
 		out.Asked = true
 		return c.answer(ctx, info, shared.Certificates), nil
 	}
-	heard := &counter{Conn: conn}
+	heard := &payload.Tap{Conn: conn}
 	out.Conn = tls.Client(heard, conf)
 	checks.Tracef(ctx, checks.Sent, "TLS handshake%s", c.offer(conn))
 	if err := out.HandshakeContext(ctx); err != nil {
-		c.TraceRefused(ctx, err)
+		c.TraceRefused(ctx, heard, err)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, &checks.Failure{Reason: checks.ReasonTLS, Detail: "the server closed the connection during the handshake"}
 		}
-		f := Failure(ctx, "no handshake within "+checks.Allowed(ctx, start), err)
+		f := c.Failure(ctx, "no handshake within "+checks.Allowed(ctx, start), err)
 		switch f.Reason {
 		case checks.ReasonRefused:
 			f.Detail = "broken off during the handshake"
 		case checks.ReasonTimeout:
-			f.Aside = heard.String()
+			f.Aside = progress(heard.Came())
 		}
 		return nil, f
 	}
@@ -222,10 +224,15 @@ func (c *Client) answer(ctx context.Context, info *tls.CertificateRequestInfo, h
 	return &have[0]
 }
 
-// TraceRefused tells whoever looks on which certificates came, if a handshake failed as they were not good enough.
-func (c *Client) TraceRefused(ctx context.Context, err error) {
+// TraceRefused tells whoever looks on what came of a handshake that failed: the certificates, if they were not good enough,
+// or else what was heard.
+func (c *Client) TraceRefused(ctx context.Context, heard fmt.Stringer, err error) {
+	if !checks.Traced(ctx) {
+		return
+	}
 	var verify *tls.CertificateVerificationError
-	if !checks.Traced(ctx) || !errors.As(err, &verify) {
+	if !errors.As(err, &verify) {
+		checks.Tracef(ctx, checks.Got, "%s", heard)
 		return
 	}
 	for _, cert := range verify.UnverifiedCertificates {
@@ -233,21 +240,10 @@ func (c *Client) TraceRefused(ctx context.Context, err error) {
 	}
 }
 
-// A counter knows whether anything came, which tells a server that hangs from one that stops midway.
-type counter struct {
-	net.Conn
-	heard bool
-}
-
-func (c *counter) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.heard = c.heard || n > 0
-	return n, err
-}
-
-func (c *counter) String() string {
-	if c.heard {
-		return "it stopped midway"
+// progress tells a server that hangs from one that stops midway.
+func progress(came int) string {
+	if came == 0 {
+		return "nothing came back"
 	}
-	return "nothing came back"
+	return fmt.Sprintf("it stopped midway, after %d bytes", came)
 }

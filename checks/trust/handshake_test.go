@@ -113,6 +113,9 @@ func TestServersCertificate(t *testing.T) {
 		"for clients only":       {with(ca.Issue(t, www, checktest.ForClients)), trusting, 0, "tls: the certificate of www.example.com is not one for servers"},
 		"self-signed":            {with(checktest.SelfSigned(t, www)), trusting, 0, "tls: the certificate of www.example.com is self-signed, and not among those trusted"},
 		"no intermediate":        {with(sub.Issue(t, www).Bare(t)), trusting, 0, `tls: the certificate of www.example.com leads up to "CN=vouch test intermediate", which is not trusted and did not come along: the server may have to send an intermediate certificate too`},
+		"no ca":                  {with(good), Spec{}, 0, `tls: the certificate of www.example.com leads up to "CN=vouch test root", which is not trusted and did not come along: without ca = "/path/to/ca.pem" only the system's authorities are trusted; or else the server may have to send an intermediate certificate too`},
+		"no ca, root sent":       {with(good, sendRoot(t, ca)), Spec{}, 0, `tls: the certificate of www.example.com leads up to the root "CN=vouch test root", which is not trusted: without ca = "/path/to/ca.pem" only the system's authorities are trusted`},
+		"no ca, self-signed":     {with(checktest.SelfSigned(t, www)), Spec{}, 0, `tls: the certificate of www.example.com is self-signed, and not among those trusted: without ca = "/path/to/ca.pem" only the system's authorities are trusted`},
 		"a root of that name":    {with(twin.Issue(t, www)), trusting, 0, `tls: the certificate of www.example.com is signed in the name of "CN=vouch test root", but not with the key of the one that is trusted under that name`},
 		"another root":           {with(good), Spec{CA: stranger.CertFile}, 0, `tls: the certificate of www.example.com leads up to "CN=vouch test root", which is not trusted and did not come along: the server may have to send an intermediate certificate too`},
 		"another root, sent":     {with(good, sendRoot(t, ca)), Spec{CA: stranger.CertFile}, 0, `tls: the certificate of www.example.com leads up to the root "CN=vouch test root", which is not trusted`},
@@ -130,8 +133,8 @@ func TestClientsOffer(t *testing.T) {
 	wants := func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.VerifyClientCertIfGiven, ca.Pool() }
 	nobody := func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }
 	shakeAll(t, map[string]shakeCase{
-		"too old":                {with(good, until(tls.VersionTLS12)), trusting, tls.VersionTLS13, "tls: the server speaks none of the versions of TLS that are asked for (alert 70, protocol version not supported)"},
-		"much too old":           {with(good, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS11, tls.VersionTLS11 }), trusting, 0, "tls: the server speaks none of the versions of TLS that are asked for (alert 70, protocol version not supported)"},
+		"too old":                {with(good, until(tls.VersionTLS12)), trusting, tls.VersionTLS13, "tls: the server speaks none of the versions of TLS that are asked for: TLS 1.3 (alert 70, protocol version not supported)"},
+		"much too old":           {with(good, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS11, tls.VersionTLS11 }), trusting, 0, "tls: the server speaks none of the versions of TLS that are asked for: TLS 1.2, TLS 1.3 (alert 70, protocol version not supported)"},
 		"no cipher in common":    {with(good, until(tls.VersionTLS12), func(c *tls.Config) { c.CipherSuites = []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256} }), trusting, 0, "tls: the server found nothing in what was offered that it takes (ciphers, groups), or misses a client certificate (alert 40, handshake failure)"},
 		"asks, gets":             {with(good, asks), asClient, 0, ""},
 		"asks, gets, 1.2":        {with(good, asks, until(tls.VersionTLS12)), asClient, tls.VersionTLS12, ""},
@@ -181,12 +184,13 @@ func TestNoHandshake(t *testing.T) {
 		"plain http":     {plainServer("HTTP/1.1 400 Bad Request\r\n\r\n"), `tls: the server does not speak TLS here: its answer begins with "HTTP/"`},
 		"a greeting":     {plainServer("220 mail.example ESMTP\r\n"), `tls: the server does not speak TLS here: its answer begins with "220 m"`},
 		"never accepts":  {nil, "timeout: no handshake within 2s (nothing came back)"},
-		"stops midway":   {plainServer("\x16\x03\x03\x00\x40\x02"), "timeout: no handshake within 2s (it stopped midway)"},
+		"stops midway":   {plainServer("\x16\x03\x03\x00\x40\x02"), "timeout: no handshake within 2s (it stopped midway, after 6 bytes)"},
 		"closes at once": {func(c net.Conn) { _, _ = c.Read(make([]byte, 2048)) }, "tls: the server closed the connection during the handshake"},
 		"resets":         {func(c net.Conn) { _, _ = c.Read(make([]byte, 2048)); checktest.Reset(c) }, "refused: broken off during the handshake: read: connection reset by peer"},
 		"a flood":        {endless, ""},
 		"an alert":       {plainServer("\x15\x03\x03\x00\x02\x02\x50"), "tls: the server failed by itself (alert 80, internal error)"},
 		"an odd alert":   {plainServer("\x15\x03\x03\x00\x02\x02\x33"), "tls: the server broke off (alert 51, error decrypting message)"},
+		"an old version": {plainServer("\x16\x03\x02\x00\x2a\x02\x00\x00\x26\x03\x02" + strings.Repeat("r", 32) + "\x00\x00\x2f\x00"), "tls: no secure connection: the server chose TLS 1.1; offered: TLS 1.2, TLS 1.3"},
 		"rubbish":        {plainServer("\x16\x03\x03\x00\x04\x63\x00\x00\x00"), "tls: no secure connection: unexpected message"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -195,7 +199,7 @@ func TestNoHandshake(t *testing.T) {
 			if strings.HasPrefix(c.want, "timeout") {
 				wait = 2 * time.Second // the text rounds it to a fourteenth, and a busy machine loses some
 			}
-			err := shake(t, net.TCPAddrFromAddrPort(checktest.TCP(t, "127.0.0.1", c.serve)), Spec{}, 0, wait)
+			err := shake(t, net.TCPAddrFromAddrPort(checktest.TCP(t, "127.0.0.1", c.serve)), Spec{}, tls.VersionTLS12, wait)
 			if got := text(err); got != c.want && c.want != "" || err == nil {
 				t.Errorf("\n got %s\nwant %s", got, c.want)
 			}
@@ -249,6 +253,51 @@ func TestTrace(t *testing.T) {
 			if !strings.Contains(seen.String(), w) {
 				t.Errorf("%q is not in\n%s", w, &seen)
 			}
+		}
+	}
+}
+
+// Whoever looks on sees what came of a server that makes no handshake.
+func TestTraceOfNoHandshake(t *testing.T) {
+	for name, c := range map[string]struct {
+		serve func(net.Conn)
+		wait  time.Duration
+		shown string
+	}{
+		"plain http":   {plainServer("HTTP/1.1 400 Bad Request\r\nSet-Cookie: s3cret\r\n\r\n"), time.Minute, "< 48 bytes:\n\"HTTP/1.1 400 Bad Request\\r\\n\"\n\"Set-Cookie: …\\r\\n\"\n\"\\r\\n\"\n"},
+		"ssh":          {plainServer("SSH-2.0-OpenSSH_9.2\r\n"), time.Minute, "< 21 bytes: \"SSH-2.0-OpenSSH_9.2\\r\\n\"\n"},
+		"stops midway": {plainServer("\x16\x03\x03\x00\x40\x02"), time.Second, "< 6 bytes: 16 03 03 00 40 02\n"},
+		"an alert":     {plainServer("\x15\x03\x03\x00\x02\x02\x50"), time.Minute, "< 7 bytes: 15 03 03 00 02 02 50\n"},
+		"nothing":      {plainServer(""), time.Second, "< nothing came back\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", checktest.TCP(t, "127.0.0.1", c.serve).String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			var seen strings.Builder
+			ctx, cancel := context.WithTimeout(t.Context(), c.wait)
+			defer cancel()
+			ctx = checks.WithTrace(ctx, func(d checks.Direction, text string) { seen.WriteString(string(d) + " " + text + "\n") })
+			_, err = new(Spec).Client(www).Handshake(ctx, conn, time.Now())
+			if err == nil || !strings.HasSuffix(seen.String(), c.shown) {
+				t.Errorf("%v\n%s\nwant %s", err, &seen, c.shown)
+			}
+		})
+	}
+}
+
+// What the server chose that was not offered is told beside what was.
+func TestChosen(t *testing.T) {
+	c := new(Spec).Client(www, "h2", "dot")
+	for text, want := range map[string]string{
+		"server selected unadvertised ALPN protocol": "no secure connection: server selected unadvertised ALPN protocol; offered: h2, dot",
+		"unexpected message":                         "no secure connection: unexpected message",
+	} {
+		if got := c.explain(errors.New("tls: " + text)); got != want {
+			t.Errorf("got %s\nwant %s", got, want)
 		}
 	}
 }

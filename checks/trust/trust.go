@@ -29,8 +29,21 @@ type Spec struct {
 	MinCertDays int    `toml:"min_cert_days" empty:"ok"` // least days that the certificate, and the chain if verified, are still valid
 }
 
-// Written gives the keys that are written, for a check that refuses them where it speaks no TLS.
-func (s *Spec) Written() (keys []string) {
+// Idle refuses what is written of it, for a check that speaks no TLS: in one problem, as it is one mistake. What says why it
+// has no effect.
+func (s *Spec) Idle(what, wayOut string) []checks.Problem {
+	keys := s.written()
+	if len(keys) == 0 {
+		return nil
+	}
+	if more := keys[1:]; len(more) > 0 {
+		what += ", nor has " + strings.Join(more, ", ")
+	}
+	return []checks.Problem{{Key: keys[0], What: what, WayOut: wayOut}}
+}
+
+// written gives the keys that are.
+func (s *Spec) written() (keys []string) {
 	for _, k := range []struct {
 		key string
 		set bool
@@ -65,21 +78,27 @@ func (s *Spec) Problems() []checks.Problem {
 	return ps
 }
 
+// fileProblems gives no more than one for each file, and one for a pair of which half is missing.
 func (s *Spec) fileProblems() (ps []checks.Problem) {
-	for _, f := range []struct{ key, path string }{{"ca", s.CA}, {"cert", s.Cert}, {"key", s.Key}} {
-		if f.path != "" && !filepath.IsAbs(f.path) {
+	idle := !s.Verifies() && s.CA != ""
+	if idle {
+		ps = append(ps, checks.Problem{Key: "ca", Got: s.CA, What: "has no effect with verify = false", WayOut: "remove one of them"})
+	}
+	half := (s.Cert == "") != (s.Key == "")
+	for _, f := range []struct {
+		key, path string
+		passed    bool
+	}{{"ca", s.CA, idle}, {"cert", s.Cert, half}, {"key", s.Key, half}} {
+		if f.path != "" && !f.passed && !filepath.IsAbs(f.path) {
 			ps = append(ps, checks.Problem{Key: f.key, Got: f.path, What: "must be an absolute path", WayOut: `write such as "/etc/vouch/` + filepath.Base(f.path) + `"`})
 		}
 	}
-	if (s.Cert == "") != (s.Key == "") {
+	if half {
 		key, other := "cert", "key"
 		if s.Cert == "" {
 			key, other = other, key
 		}
-		ps = append(ps, checks.Problem{Key: key, What: "needs " + other + " as well", WayOut: "name both PEM files"})
-	}
-	if !s.Verifies() && s.CA != "" {
-		ps = append(ps, checks.Problem{Key: "ca", Got: s.CA, What: "has no effect with verify = false", WayOut: "remove one of them"})
+		ps = append(ps, checks.Problem{Key: key, Got: s.Cert + s.Key, What: "needs " + other + " as well", WayOut: "name both PEM files, by absolute paths"})
 	}
 	return ps
 }

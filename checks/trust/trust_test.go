@@ -46,6 +46,9 @@ func TestProblems(t *testing.T) {
 		"verify = true\nca = \"/ca.pem\"":    "",
 		`cert = "/c.pem"`:                    "cert: needs key as well",
 		`key = "/k.pem"`:                     "key: needs cert as well",
+		`cert = "c.pem"`:                     "cert: needs key as well",
+		`key = "k.pem"`:                      "key: needs cert as well",
+		"verify = false\nca = \"ca.pem\"":    "ca: has no effect with verify = false",
 		"cert = \"c.pem\"\nkey = \"/k.pem\"": "cert: must be an absolute path",
 		"ca = \"x\"\nmin_cert_days = -1":     "ca: must be an absolute path|min_cert_days: must be from 0 to 3650",
 	} {

@@ -261,6 +261,17 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// A unit that never ran has not been down since the machine was started.
+func TestTraceOfNever(t *testing.T) {
+	s := checktest.NewSystemd(t)
+	for began, want := range map[string]string{"0": ", never left inactive\n", "1000000": ", left inactive "} {
+		s.Set(running.With("ActiveState", "inactive", "SubState", "dead", "InactiveExitTimestampMonotonic", began))
+		if told := traced(t, on(t, s.Socket, Spec{Unit: "unbound"})); !strings.Contains(told, want) {
+			t.Errorf("%s: lacks %q: %s", began, want, told)
+		}
+	}
+}
+
 // One look cannot tell a crash loop from restarts of long ago, and says so where it may be either.
 func TestTraceOfRestarts(t *testing.T) {
 	s := checktest.NewSystemd(t)

@@ -3,6 +3,7 @@ package unit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/godbus/dbus/v5"
@@ -96,7 +97,10 @@ func unknown(ctx context.Context, start time.Time, err error) *checks.Failure {
 func (s state) trace(ctx context.Context) {
 	checks.Tracef(ctx, checks.Got, "%s: LoadState=%s ActiveState=%s SubState=%s NRestarts=%d", s.name, s.load, s.active, s.sub, s.restarts)
 	if !s.runs() {
-		checks.Tracef(ctx, checks.Got, "Type=%s Result=%s ExecMainCode=%d ExecMainStatus=%d, left inactive %s ago",
-			s.kind, s.result, s.code, s.status, s.since.Round(time.Millisecond))
+		left := "never left inactive"
+		if s.began > 0 {
+			left = fmt.Sprintf("left inactive %s ago", s.since.Round(time.Millisecond))
+		}
+		checks.Tracef(ctx, checks.Got, "Type=%s Result=%s ExecMainCode=%d ExecMainStatus=%d, %s", s.kind, s.result, s.code, s.status, left)
 	}
 }

@@ -4,6 +4,7 @@ package unit
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,6 +106,9 @@ func (s *Spec) nameProblem() *checks.Problem {
 		p.What, p.WayOut = "is missing", `write unit = "unbound.service"`
 	case strings.HasPrefix(s.Unit, "/"):
 		p.What, p.WayOut = "is a path, not the name of a unit", "write what systemd-escape --path --suffix=mount prints for it"
+		if file := path.Base(s.Unit); slices.Contains(suffixes, strings.TrimPrefix(path.Ext(file), ".")) {
+			p.WayOut = fmt.Sprintf("write %q", file)
+		}
 	case strings.ContainsAny(s.Unit, "*?["):
 		p.What, p.WayOut = "must be one unit, not a pattern", "write a check for each"
 	case stem == "" || strings.Trim(stem, "@") == "" || strings.ContainsFunc(stem, func(r rune) bool { return !nameRune(r) }):

@@ -54,6 +54,11 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
+	for path, want := range map[string]string{"/mnt": "write what systemd-escape --path --suffix=mount prints for it", "/etc/systemd/system/a.service": `write "a.service"`} {
+		if ps := (&Spec{Unit: path}).Validate(); len(ps) != 1 || ps[0].WayOut != want {
+			t.Errorf("%s: %+v", path, ps)
+		}
+	}
 	s := Spec{Unit: "unbound.d"}
 	if s.Validate(); s.Unit != "unbound.d.service" || *s.MaxRestarts != 3 || s.RestartsWithin != 5*time.Minute {
 		t.Errorf("defaults: %+v", s)

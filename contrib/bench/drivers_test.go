@@ -174,7 +174,9 @@ func TestChangeNotMeasured(t *testing.T) {
 	fails(&routeRouter{nothing, routers.Absent}, routers.Withdrawn, "to be withdrawn: the core had it so before: its next hops to 10.53.53.53/32 were []")
 	fails(&routeRouter{nothing, routers.Advertised}, routers.Announced, "they are []")
 	fails(&routeRouter{func(routers.Want) error { return os.ErrPermission }, routers.Absent}, routers.Announced, "permission denied")
-	fails(&routeRouter{func(routers.Want) error { return set("add") }, routers.Selected}, routers.Announced, "it reads selected")
+	short := c.bound
+	c.bound = 30 * time.Second // until the core has it
+	fails(&routeRouter{func(routers.Want) error { c.bound = short; return set("add") }, routers.Selected}, routers.Announced, "it reads selected")
 	fails(&routeRouter{nothing, routers.Advertised}, routers.Announced, "were [10.0.1.2]")
 	fails(&routeRouter{nothing, routers.Absent}, routers.Withdrawn, "they are [10.0.1.2]")
 }

@@ -90,10 +90,11 @@ func openVyOS(t *testing.T, release string) *router {
 	r.save()
 	r.poweron()
 	r.booted()
+	r.do("systemctl", "enable", "--now", "unbound")
 	return r
 }
 
-// image makes the root that of a router.
+// image makes the root that of a router whose resolver is not started at a boot.
 func (r *router) image() {
 	r.t.Helper()
 	r.system = vyostest.Install(r.t, r.root, vyostest.Options{SocketDir: "/run/frr"})
@@ -107,7 +108,7 @@ func (r *router) image() {
 	for name, text := range vyosUnits {
 		r.write("/etc/systemd/system/"+name, text)
 	}
-	for _, args := range [][]string{{"enable", "frr", "unbound", "vyos-router"}, {"set-default", "vyos.target"}} {
+	for _, args := range [][]string{{"disable", "unbound"}, {"enable", "frr", "vyos-router"}, {"set-default", "vyos.target"}} {
 		out, err := exec.Command("chroot", append([]string{r.root, "systemctl"}, args...)...).CombinedOutput()
 		if err != nil {
 			r.t.Fatalf("systemctl %q: %v: %s", args, err, out)

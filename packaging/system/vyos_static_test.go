@@ -3,9 +3,12 @@
 package system
 
 import (
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 
+	"vouch/routers/vyos/vyostest"
 	"vouch/routers/vyos/vyostest/store"
 )
 
@@ -67,23 +70,32 @@ func confirms(r *router) {
 	r.well()
 }
 
-// slow has the next commit take its time, and waits until one runs.
-func (r *router) slow(begin func()) {
+// midCommit has a commit begin, and does something while that is at its script, which waits for it.
+func (r *router) midCommit(begin, meanwhile func()) {
 	r.t.Helper()
-	must(r.t, r.store().SetFault(store.Fault{Name: "commit-slow", Left: 1, Args: []string{"2s"}}))
-	began := len(r.system.CallsOf("protocols_static.py"))
+	const script, over = "protocols_static.py", "/root/over"
+	must(r.t, os.RemoveAll(r.file(over)))
+	must(r.t, r.store().SetFault(store.Fault{Name: vyostest.HeldUp, Left: 1, Args: []string{script, over}}))
+	began := len(r.system.CallsOf(script))
 	begin()
-	r.await("a commit that has reached its script", func() (bool, error) {
-		return len(r.system.CallsOf("protocols_static.py")) > began, nil
-	})
+	r.await("a commit that has reached its script", func() (bool, error) { return len(r.system.CallsOf(script)) > began, nil })
+	meanwhile()
+	r.write(over, "")
 }
 
 func (r *router) store() store.Store { return store.Store{Root: r.root} }
 
 // stops stops vouch while it commits a withdraw, and then an announce: neither is cut off.
 func stops(r *router) {
-	r.slow(func() { r.do("systemctl", "stop", "unbound") })
-	r.do("systemctl", "stop", "vouch")
+	stop := func() {
+		r.do("systemctl", "stop", "--no-block", "vouch")
+		r.await("the stop to be under way", func() (bool, error) { return r.property("vouch", "ActiveState") == "deactivating", nil })
+	}
+	stopped := func() {
+		r.await("the end of vouch", func() (bool, error) { return r.property("vouch", "ActiveState") == "inactive", nil })
+	}
+	r.midCommit(func() { r.do("systemctl", "stop", "unbound") }, stop)
+	stopped()
 	r.reaches(false)
 	if r.configured() {
 		r.t.Error("stopped in mid-commit, and VyOS still has what was withdrawn")
@@ -91,8 +103,8 @@ func stops(r *router) {
 	r.clean()
 	r.do("systemctl", "start", "vouch")
 	r.settled("absent")
-	r.slow(func() { r.do("systemctl", "start", "unbound") })
-	r.do("systemctl", "stop", "vouch")
+	r.midCommit(func() { r.do("systemctl", "start", "unbound") }, stop)
+	stopped()
 	if !r.configured() {
 		r.t.Error("stopped in mid-commit, and VyOS lacks what FRR has")
 	}
@@ -107,24 +119,25 @@ func stops(r *router) {
 func killed(r *router) {
 	for _, unbound := range []string{"stop", "start"} {
 		before := r.restarts()
-		r.slow(func() { r.do("systemctl", unbound, "unbound") })
-		r.do("systemctl", "kill", "-s", "KILL", "--kill-who=main", "vouch")
-		r.await("a restart", func() (bool, error) { return r.restarts() != before, nil })
+		r.midCommit(func() { r.do("systemctl", unbound, "unbound") }, func() {
+			r.do("systemctl", "kill", "-s", "KILL", "--kill-who=main", "vouch")
+			r.await("a restart", func() (bool, error) {
+				return r.restarts() != before && r.property("vouch", "ActiveState") == "active", nil
+			})
+		})
 		r.reaches(unbound == "start")
 		r.settled(map[string]string{"stop": "absent", "start": "advertised"}[unbound])
-		for _, c := range r.system.CallsOf("my_commit") {
-			if !c.Ended {
-				r.t.Errorf("a commit was killed with the agent: %+v", c)
-			}
-		}
+		r.await("no commit that was killed with the agent", func() (bool, error) { // the last one may be about to end
+			commits := r.system.CallsOf("my_commit")
+			return !slices.ContainsFunc(commits, func(c store.Call) bool { return !c.Ended }), fmt.Errorf("%+v", commits)
+		})
 	}
 	dies(r)
 }
 
 // unmounts kills the process of a session's mount, as a machine without memory does: VyOS does not end such a session.
 func unmounts(r *router) {
-	r.slow(func() { r.do("systemctl", "stop", "unbound") })
-	r.do("sh", "-c", "kill -KILL $(pgrep -x unionfs-fuse)")
+	r.midCommit(func() { r.do("systemctl", "stop", "unbound") }, func() { r.do("sh", "-c", "kill -KILL $(pgrep -x unionfs-fuse)") })
 	r.reaches(false)
 	r.settled("absent")
 	r.clean()

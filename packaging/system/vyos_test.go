@@ -248,9 +248,7 @@ func reboots(r *router) {
 	})
 }
 
-func upgrades(r *router) {
-	r.rebooted(func() { r.upgrade(); r.do("systemctl", "stop", "unbound") })
-}
+func upgrades(r *router) { r.rebooted(r.upgrade) }
 
 func removes(r *router) {
 	r.do("vouch", "drain", "resolver")

@@ -122,7 +122,7 @@ func TestWithdrawnBesideStuckConfigure(t *testing.T) {
 	r := newRouter(p.options.withDefaults(), daemons{stuck{d.main}, d.six})
 	defer func() { _ = r.Close() }()
 	r.SetLabels(map[netip.Prefix]routers.Label{four: {Service: "dns"}, six: {Service: "dns"}})
-	if err := r.Apply(sceneWithin(t, 4*time.Second), changes(routers.Withdrawn)); !errors.Is(err, routers.ErrBusy) || !strings.Contains(err.Error(), "are disabled at run time") {
+	if err := r.Apply(sceneWithin(t, 12*time.Second), changes(routers.Withdrawn)); !errors.Is(err, routers.ErrBusy) || !strings.Contains(err.Error(), "are disabled at run time") {
 		t.Errorf("withdrawing: %v", err)
 	}
 	sceneWait(t, "the core to have lost both", func() error {

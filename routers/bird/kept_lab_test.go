@@ -186,7 +186,6 @@ func TestKnownAfterFailedWrite(t *testing.T) {
 // A file is read again when it may have changed, and only then.
 func TestLookIsCheap(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vouch.conf")
-	fatal(t, os.WriteFile(path, []byte("one"), 0o644))
 	m, read := &memo{}, 0
 	look := func() string {
 		return string(m.look(path, func(file) kept {
@@ -195,7 +194,14 @@ func TestLookIsCheap(t *testing.T) {
 			return kept{}
 		}).text)
 	}
-	if look(); look() != "one" || read != 2 {
+	for sure := true; sure; _, sure = stampOf(path) { // in its youth, also on a busy machine
+		fatal(t, os.WriteFile(path, []byte("one"), 0o644))
+		read = 0
+		if look(); look() != "one" || read < 1 {
+			t.Errorf("it was read %d times", read)
+		}
+	}
+	if read != 2 {
 		t.Errorf("a young file, which may be written again at the same time: read %d times", read)
 	}
 	sceneWait(t, "the file to be old enough", func() error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -274,8 +273,6 @@ func sceneScript(t *testing.T, words []string) string {
 	for _, w := range words {
 		b.WriteString("'" + strings.ReplaceAll(w, "'", `'\''`) + "' ")
 	}
-	if err := os.WriteFile(path, []byte("#!/bin/sh\nexec "+b.String()+"\"$@\"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, lab.WriteProgram(path, "#!/bin/sh\nexec "+b.String()+"\"$@\"\n"))
 	return path
 }

@@ -25,8 +25,6 @@ const (
 	// pipeDelay is how long those whom a program left running may go on holding its output, such as the tee of a
 	// script whose output goes through one.
 	pipeDelay = 100 * time.Millisecond
-	// startDelay is how long the start of one program waits for that of another.
-	startDelay = 500 * time.Millisecond
 	// defaultPath serves when the agent itself was started without a PATH.
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
@@ -100,6 +98,9 @@ func Run(ctx context.Context, s Spec) (Output, error) {
 	}
 	return out, fmt.Errorf("%s: %w", s.Path, err)
 }
+
+// startDelay is how long the start of one program waits for that of another. A test gives it more.
+var startDelay = 500 * time.Millisecond
 
 // starting has a token while a program is started, until this process has let go of its ends of the pipes: another one that
 // is forked by then has them too until it is executed, which takes a busy machine longer than pipeDelay, and would be

@@ -157,7 +157,7 @@ func TestGroup(t *testing.T) {
 // appears waits until there is a file.
 func appears(t *testing.T, file string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

@@ -141,8 +141,8 @@ func unknown(ps []netip.Prefix, err error) []routers.Observation {
 	return os
 }
 
-// askTime is how long one socket may take to answer.
-const askTime = time.Second
+// askTime is how long one socket may take to answer. Tests give it more.
+var askTime = time.Second
 
 // patience bounds a look: half of the time there is stays for the driver.
 func patience(ctx context.Context) time.Duration {

@@ -25,6 +25,11 @@ const (
 	smallBIRD = "router id 10.0.0.1;\nprotocol device { }\n"
 )
 
+// unhurried is what a daemon has for an answer on a busy machine, where it does not hang.
+const unhurried = 10 * time.Second
+
+func init() { askTime = unhurried }
+
 // A host is a node on which daemons come and go, and what is to be found there.
 type host struct {
 	t       *testing.T
@@ -39,8 +44,8 @@ func newHost(t *testing.T, releases ...lab.Release) *host {
 		t.Fatal(err)
 	}
 	return &host{t, node, Options{
-		FRR:  frr.Options{SocketDir: filepath.Join(node.Dir(), "frr")},
-		BIRD: bird.Options{Socket: filepath.Join(node.Dir(), "bird", "bird.ctl"), Socket6: filepath.Join(node.Dir(), "bird", "bird6.ctl")},
+		FRR:  frr.Options{SocketDir: filepath.Join(node.Dir(), "frr"), Timeout: unhurried},
+		BIRD: bird.Options{Timeout: unhurried, Socket: filepath.Join(node.Dir(), "bird", "bird.ctl"), Socket6: filepath.Join(node.Dir(), "bird", "bird6.ctl")},
 	}}
 }
 
@@ -92,7 +97,7 @@ func (h *host) drives(when string, r *Router, want string) {
 }
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -195,12 +194,12 @@ func TestLooksAgain(t *testing.T) {
 	if r.gone.IsZero() {
 		t.Fatal("that it has gone is not noticed")
 	}
-	r.gone = r.gone.Add(-takeover + time.Second)
+	r.gone = r.gone.Add(-takeover / 2)
 	if err := read(t, r); err == nil || r.String()[0] != 'a' {
 		t.Errorf("too early it drives %s (%v)", r, err)
 	}
 	must(t, r.Apply(within(t), nil)) // that the kernel takes a change says nothing of the daemon
-	r.gone = r.gone.Add(-time.Second)
+	r.gone = r.gone.Add(-takeover / 2)
 	if must(t, read(t, r)); r.String()[0] != 'b' {
 		t.Errorf("after long it drives %s", r)
 	}

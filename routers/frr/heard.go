@@ -27,6 +27,9 @@ type acknowledged struct {
 // 12 s after at worst (8.4.4, 10.3).
 const overdue = 15 * time.Second
 
+// between is how much of the time between two readings counts: what is outstanding in both may be two things.
+const between = 5 * time.Second
+
 // settles is for how many seconds an adjacency has to be full before nothing outstanding says anything: right at
 // its beginning the LSA that it leads to may not have been made yet.
 const settles = 2
@@ -73,6 +76,8 @@ func (a acknowledged) next(behind bool, held map[netip.Prefix]entry, now time.Ti
 		return acknowledged{read: now, held: held}
 	case a.since.IsZero():
 		a.since = now
+	default:
+		a.since = a.since.Add(max(0, now.Sub(a.read)-between))
 	}
 	return acknowledged{now, a.since, common(a.held, held)} // of the end of the others it may have heard
 }

@@ -58,7 +58,7 @@ var node1 = netip.MustParseAddr("10.0.1.2")
 func TestLabNetwork(t *testing.T) {
 	for _, via := range []string{ViaSocket, ViaCommand} {
 		t.Run(via, func(t *testing.T) {
-			b, coreFRR, core := bgpLab(t, Options{Method: MethodNetwork, Via: via, Timeout: 2 * time.Second})
+			b, coreFRR, core := bgpLab(t, Options{Method: MethodNetwork, Via: via})
 			ps := []netip.Prefix{p4, p6}
 			b.await(routers.Absent, ps...)
 			b.apply(withdraw(ps...)...) // not there: no error

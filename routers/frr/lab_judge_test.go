@@ -129,6 +129,10 @@ func TestLabSettling(t *testing.T) {
 	everyRelease(t, func(t *testing.T, release lab.Release) {
 		b, _, _ := bgpLabOf(t, release, Options{Method: MethodNetwork})
 		check(t, b.node.Address(t.Context(), "add", p4.String(), "lo"))
+		b.until("on lo, as zebra has heard", p4, nil, func(routers.Observation) bool { // else there is nothing to announce yet
+			text, err := b.frr.Show(t.Context(), "zebra", showRoute(p4))
+			return err == nil && strings.Contains(text, `"connected"`)
+		})
 		seen := 0
 		for range 3 {
 			for stage, cs := range map[routers.Stage][]routers.Change{routers.Advertised: announce(p4), routers.Absent: withdraw(p4)} {
@@ -186,7 +190,7 @@ func TestLabRejoin(t *testing.T) {
 // acknowledged of a later change.
 func TestLabLaterChange(t *testing.T) {
 	everyRelease(t, func(t *testing.T, release lab.Release) {
-		l, b := ospfLab(t, lab.AnycastOptions{Nodes: release, Prefixes: 2}, Options{})
+		l, b := ospfLab(t, lab.AnycastOptions{Nodes: release, Prefixes: 2, CoreConfig: "exit\n" + patientLink4("eth1") + patientLink4("eth2"), NodeConfig: "exit\n" + patientLink4("eth0")}, Options{})
 		b.apply(announce(l.Prefixes...)...)
 		b.await(routers.Advertised, l.Prefixes...)
 		b.until("long adjacent", lab.Service, nil, func(routers.Observation) bool {
@@ -258,7 +262,7 @@ func (b *bench) core(f *lab.FRR, what string, is func(text string) bool) {
 // No change of vouch's touches a session (F23): on both sides it is the same one as before.
 func TestLabSessionsStay(t *testing.T) {
 	everyRelease(t, func(t *testing.T, release lab.Release) {
-		b, coreFRR, _ := bgpLabOf(t, release, Options{Method: MethodNetwork, Degraded: Degraded{RouteMap: "WORSE"}})
+		b, coreFRR, core := bgpLabOf(t, release, Options{Method: MethodNetwork, Degraded: Degraded{RouteMap: "WORSE"}})
 		b.configure("route-map WORSE permit 10", "set metric 500")
 		check(t, b.node.Address(t.Context(), "add", p4.String(), "lo"))
 		sessions := func() string {
@@ -288,6 +292,7 @@ func TestLabSessionsStay(t *testing.T) {
 		}
 		b.apply(announce(p4)...)
 		b.await(routers.Advertised, p4)
+		b.hops(core, p4, node1, true) // by then the session is there for the core too
 		before := sessions()
 		for range 3 {
 			b.apply(degrade(p4)...)

@@ -26,9 +26,10 @@ func TestLabKilled(t *testing.T) {
 			return o.Stage == routers.Absent && o.Detail == ""
 		})
 		b.hops(core, s4, node1, false)
-		if left, err := b.node.Run(t.Context(), "ip", "route", "show", s4.String()); err != nil || left != "" {
-			t.Errorf("the kernel has %s, %v", left, err)
-		}
+		b.until("gone from the kernel", s4, nil, func(routers.Observation) bool {
+			left, err := b.node.Run(t.Context(), "ip", "route", "show", s4.String())
+			return err == nil && left == ""
+		})
 	})
 }
 

@@ -10,10 +10,13 @@ import (
 	"vouch/routers/lab"
 )
 
-// patientLink has an interface wait long for a neighbour that hangs.
+// patientLink has an interface wait long for a neighbour that hangs, and patientLink4 that of IPv4 alone.
 func patientLink(iface string) string {
-	return "interface " + iface + "\n ip ospf hello-interval 1\n ip ospf dead-interval 60\n ip ospf network point-to-point\n" +
-		" ipv6 ospf6 area 0\n ipv6 ospf6 hello-interval 1\n ipv6 ospf6 dead-interval 60\n ipv6 ospf6 network point-to-point\nexit\n"
+	return strings.TrimSuffix(patientLink4(iface), "exit\n") + " ipv6 ospf6 area 0\n ipv6 ospf6 hello-interval 1\n ipv6 ospf6 dead-interval 60\n ipv6 ospf6 network point-to-point\nexit\n"
+}
+
+func patientLink4(iface string) string {
+	return "interface " + iface + "\n ip ospf hello-interval 1\n ip ospf dead-interval 60\n ip ospf network point-to-point\nexit\n"
 }
 
 // Of two neighbours that hang none has what is announced meanwhile; it is advertised once one of them takes it.

@@ -21,7 +21,7 @@ func TestLabLocked(t *testing.T) {
 	check(t, b.node.Address(t.Context(), "add", p4.String(), "lo"))
 	conn, err := vty.Dial(t.Context(), b.frr.SocketDir(), "mgmtd")
 	check(t, err)
-	holder := vty.New(conn, time.Second)
+	holder := vty.New(conn, unhurried)
 	replies, err := holder.Do(t.Context(), "enable", "configure terminal file-lock")
 	check(t, err)
 	check(t, replies[1].Refused("configure terminal file-lock"))

@@ -74,7 +74,7 @@ func script(t *testing.T, text string) string {
 func TestByCommand(t *testing.T) {
 	s := session{daemon: "bgpd", enter: []string{"configure terminal"}, commands: []string{"network 10.0.0.1/32", "network 10.0.0.2/32"}}
 	args := script(t, `echo "$@" > "$0.args"; echo "vm# configure terminal"; echo "vm(config)# network 10.0.0.1/32"; echo "vm(config)# network 10.0.0.2/32"`)
-	if _, err := byCommand(Options{Vtysh: args, SocketDir: "/run/x"}.withDefaults())(t.Context(), s); err != nil {
+	if _, err := byCommand(Options{Vtysh: args, SocketDir: "/run/x", Timeout: time.Minute}.withDefaults())(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(args + ".args")
@@ -84,7 +84,7 @@ func TestByCommand(t *testing.T) {
 	// One that is refused does not stop the next: vtysh is run again for that.
 	bad := script(t, `case "$*" in *0.1/32*) echo "vm# configure terminal"; echo "vm(config)# network 10.0.0.1/32"; echo "% no"; exit 1;; esac
 echo "vm# configure terminal"; echo "vm(config)# network 10.0.0.2/32"`)
-	replies, err := byCommand(Options{Vtysh: bad}.withDefaults())(t.Context(), s)
+	replies, err := byCommand(Options{Vtysh: bad, Timeout: time.Minute}.withDefaults())(t.Context(), s)
 	if diff := cmp.Diff([]vty.Reply{{Status: 1, Text: "% no\n"}, {}}, replies); diff != "" || err != nil {
 		t.Errorf("%v: %s", err, diff)
 	}
@@ -97,9 +97,9 @@ echo "vm# configure terminal"; echo "vm(config)# network 10.0.0.2/32"`)
 	}{
 		"missing":  {Options{Vtysh: "/nowhere/vtysh"}, s, os.ErrNotExist, "/nowhere/vtysh: no such program: install FRR"},
 		"hangs":    {Options{Vtysh: script(t, "sleep 60"), Timeout: 50 * time.Millisecond}, s, context.DeadlineExceeded, "vtysh -d bgpd does not answer within 80ms (hung?)"},
-		"cut off":  {Options{Vtysh: script(t, `echo "vm# network 10.0.0.1/32"; kill -KILL $$`)}, s, routers.ErrUnavailable, "vtysh -d bgpd: killed by SIGKILL"},
-		"left":     {Options{Vtysh: script(t, `echo "vm# configure terminal"; echo "vm# network 10.0.0.1/32"; echo "vm# network 10.0.0.2/32"; sleep 60 &`)}, s, command.ErrUnfinished, "vtysh: it ended, but left"},
-		"too long": {Options{Vtysh: script(t, "head -c 17000000 /dev/zero"), Timeout: 10 * time.Second}, s, routers.ErrUnavailable, "longer than 16 MiB"},
+		"cut off":  {Options{Vtysh: script(t, `echo "vm# network 10.0.0.1/32"; kill -KILL $$`), Timeout: time.Minute}, s, routers.ErrUnavailable, "vtysh -d bgpd: killed by SIGKILL"},
+		"left":     {Options{Vtysh: script(t, `echo "vm# configure terminal"; echo "vm# network 10.0.0.1/32"; echo "vm# network 10.0.0.2/32"; sleep 60 &`), Timeout: time.Minute}, s, command.ErrUnfinished, "vtysh: it ended, but left"},
+		"too long": {Options{Vtysh: script(t, "head -c 17000000 /dev/zero"), Timeout: time.Minute}, s, routers.ErrUnavailable, "longer than 16 MiB"},
 	} {
 		_, err := byCommand(c.o.withDefaults())(t.Context(), c.s)
 		if !errors.Is(err, routers.ErrUnavailable) || !errors.Is(err, c.cause) || !strings.Contains(err.Error(), c.text) {
@@ -152,7 +152,7 @@ func TestConverse(t *testing.T) {
 		more, _ := daemon.Read(buf[n:])
 		done <- string(buf[:n+more])
 	}()
-	c := vty.New(ours, time.Second)
+	c := vty.New(ours, time.Minute)
 	_, err := converse(t.Context(), c, session{"bgpd", []string{"configure terminal", "router bgp"}, []string{"network 10.0.0.1/32"}, false})
 	c.Close()
 	if sent := <-done; sent != "enable\x00configure terminal\x00router bgp\x00" {
@@ -182,7 +182,7 @@ func TestOneByOne(t *testing.T) {
 			_, _ = daemon.Write([]byte(answers))
 		}
 	}()
-	c := vty.New(ours, time.Second)
+	c := vty.New(ours, time.Minute)
 	replies, err := converse(t.Context(), c, session{"mgmtd", []string{"configure terminal"}, []string{"ip route 10.0.0.1/32 blackhole", "ip route 10.0.0.2/32 blackhole", "ip route 10.0.0.3/32 blackhole"}, false})
 	c.Close()
 	want := []string{"enable\x00configure terminal\x00", "ip route 10.0.0.1/32 blackhole\x00", "ip route 10.0.0.2/32 blackhole\x00", "ip route 10.0.0.3/32 blackhole\x00"}
@@ -231,7 +231,7 @@ func TestInBulk(t *testing.T) {
 				_, _ = daemon.Write([]byte(answer))
 			}
 		}()
-		conn := vty.New(ours, time.Second)
+		conn := vty.New(ours, time.Minute)
 		replies, err := converse(t.Context(), conn, session{c.daemon, []string{"configure terminal"}, many, true})
 		conn.Close()
 		sent := <-done

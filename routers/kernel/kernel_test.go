@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -21,6 +22,13 @@ var (
 	vip6  = netip.MustParsePrefix("fd53::53/128")
 	other = netip.MustParsePrefix("10.53.53.54/32")
 )
+
+// unhurried is for exchanges with the kernel of a busy machine, which otherwise have a second.
+func unhurried(tb testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
+	tb.Cleanup(cancel)
+	return ctx
+}
 
 func ip(tb testing.TB, lines ...string) {
 	tb.Helper()
@@ -37,7 +45,7 @@ func TestApplyAndObserve(t *testing.T) {
 	r := New("lo")
 	before := addresses(t)
 	for _, want := range []routers.Want{routers.Announced, routers.Announced, routers.Withdrawn, routers.Withdrawn} {
-		if err := r.Apply(t.Context(), []routers.Change{{Prefix: vip4, Want: want}, {Prefix: vip6, Want: want}}); err != nil {
+		if err := r.Apply(unhurried(t), []routers.Change{{Prefix: vip4, Want: want}, {Prefix: vip6, Want: want}}); err != nil {
 			t.Fatal(err)
 		}
 		stage := map[routers.Want]routers.Stage{routers.Announced: r.Goal(), routers.Withdrawn: routers.Absent}[want]
@@ -73,7 +81,7 @@ func TestForeignAddressesStay(t *testing.T) {
 			}
 		}
 	}
-	if err := r.Apply(t.Context(), []routers.Change{{Prefix: vip4, Want: routers.Withdrawn}, {Prefix: vip6, Want: routers.Withdrawn}}); err != nil {
+	if err := r.Apply(unhurried(t), []routers.Change{{Prefix: vip4, Want: routers.Withdrawn}, {Prefix: vip6, Want: routers.Withdrawn}}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, addresses(t), compareAddresses); diff != "" {
@@ -85,7 +93,7 @@ func TestApplyGoesOnAfterFailure(t *testing.T) {
 	rtnltest.New(t)
 	ip(t, "link set lo up", "addr add 10.53.53.54/32 dev lo")
 	r := New("lo")
-	err := r.Apply(t.Context(), []routers.Change{
+	err := r.Apply(unhurried(t), []routers.Change{
 		{Prefix: netip.MustParsePrefix("10.53.53.0/24"), Want: routers.Withdrawn},
 		{Prefix: netip.MustParsePrefix("fd53::/64"), Want: routers.Announced},
 		{Prefix: netip.Prefix{}, Want: routers.Announced},
@@ -136,7 +144,7 @@ func TestApplyWithdrawsFirst(t *testing.T) {
 		ip(t, "addr replace 10.53.53.99/32 dev lo")
 		return strings.Contains(seen.Load().(string), "10.53.53.99")
 	})
-	if err := r.Apply(t.Context(), []routers.Change{{Prefix: vip4, Want: routers.Announced}, {Prefix: other, Want: routers.Withdrawn}}); err != nil {
+	if err := r.Apply(unhurried(t), []routers.Change{{Prefix: vip4, Want: routers.Announced}, {Prefix: other, Want: routers.Withdrawn}}); err != nil {
 		t.Fatal(err)
 	}
 	ns.Wait("both changes are told", func() bool {
@@ -196,7 +204,7 @@ func TestApplyToInterfaceThatComesLater(t *testing.T) {
 	rtnltest.New(t)
 	r := New("later0")
 	change := []routers.Change{{Prefix: vip4, Want: routers.Announced}}
-	err := r.Apply(t.Context(), change)
+	err := r.Apply(unhurried(t), change)
 	if !errors.Is(err, routers.ErrUnavailable) || errors.Is(err, routers.ErrRefused) || !strings.Contains(err.Error(), `"later0"`) {
 		t.Errorf("error %v, want it unavailable and the interface named", err)
 	}
@@ -208,7 +216,7 @@ func TestApplyToInterfaceThatComesLater(t *testing.T) {
 	if o := observe(t, r, vip4)[0]; o.Stage != routers.Absent || o.Detail != `not on interface "later0"` {
 		t.Errorf("with the interface: observed %+v", o)
 	}
-	if err := r.Apply(t.Context(), change); err != nil {
+	if err := r.Apply(unhurried(t), change); err != nil {
 		t.Fatal(err)
 	}
 	wantStages(t, r, routers.Selected, vip4)
@@ -249,7 +257,7 @@ func TestString(t *testing.T) {
 
 func observe(tb testing.TB, r *Router, ps ...netip.Prefix) []routers.Observation {
 	tb.Helper()
-	os, err := r.Observe(tb.Context(), ps)
+	os, err := r.Observe(unhurried(tb), ps)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -267,7 +275,7 @@ func wantStages(tb testing.TB, r *Router, want routers.Stage, ps ...netip.Prefix
 
 func addresses(tb testing.TB) []rtnl.Address {
 	tb.Helper()
-	found, err := rtnl.Addresses(tb.Context())
+	found, err := rtnl.Addresses(unhurried(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,7 +63,7 @@ func New(ctx context.Context) (*Net, error) {
 	if err := os.Mkdir(hidden, 0o755); err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
-	owner, err := lock(filepath.Join(hidden, ownerFile))
+	owner, err := lock(filepath.Join(hidden, ownerFile), os.O_CREATE)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lab: %w", err), os.RemoveAll(hidden))
 	}
@@ -148,7 +149,11 @@ var errAlive = errors.New("its process is alive")
 // Remove removes a network that outlived its process. One whose process is alive is left alone,
 // which is an error.
 func Remove(id string) error {
-	owner, err := lock(filepath.Join(base, id, ownerFile))
+	dir := filepath.Join(base, id)
+	owner, err := lock(filepath.Join(dir, ownerFile), 0)
+	if _, gone := os.Stat(dir); gone == nil && errors.Is(err, fs.ErrNotExist) {
+		return remove(id) // whoever was removing it is at the end of that, or died there; nothing is to be put in his way
+	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return fmt.Errorf("lab: network %s: %w", id, errAlive)
 	}
@@ -171,9 +176,10 @@ func kept(id string) bool {
 	return err == nil
 }
 
-// lock takes the lock that the kernel frees when the process is gone, however it went.
-func lock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+// lock takes the lock that the kernel frees when the process is gone, however it went. The file is there, unless how
+// has it made.
+func lock(path string, how int) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|how, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +213,7 @@ func remove(id string) error {
 
 // killAll kills every process in the namespace until there is none.
 func killAll(name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return Wait(ctx, "the processes in "+name+" to end", 2*time.Millisecond, func() (bool, error) {
 		pids, err := pids(name)

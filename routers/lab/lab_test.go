@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -149,6 +150,31 @@ func TestKeptNetworkStaysUntilRemoved(t *testing.T) {
 	ended(t, before)
 	if found := traces(t, left); len(found) > 0 {
 		t.Fatalf("Remove left %v", found)
+	}
+}
+
+// Those who begin a network look for what others left, and are in nobody's way who is just removing his own.
+func TestCloseBesideSweeps(t *testing.T) {
+	lab.Require(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer cancel()
+	for range 4 {
+		others.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = lab.Sweep()
+			}
+		})
+	}
+	for range 500 {
+		n, err := lab.New(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

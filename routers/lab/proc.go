@@ -47,6 +47,17 @@ func (nd *Node) Start(name string, args ...string) (*Proc, error) {
 	return p, nil
 }
 
+// WriteProgram writes a program, which may be run at once. No process is started meanwhile: it would hold the file open for
+// writing until it is executed, and the kernel refuses to run the program as long as that ("text file busy").
+func WriteProgram(path, text string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		return fmt.Errorf("lab: %w", err)
+	}
+	return nil
+}
+
 // PID is the process's id.
 func (p *Proc) PID() int { return p.cmd.Process.Pid }
 

@@ -41,7 +41,7 @@ type birdNode struct {
 func birdOptions(l *lab.AnycastLab, way lab.Way) birdNode {
 	nd := l.Nodes[0]
 	n := birdNode{AnycastNode: nd, birds: []*lab.BIRD{nd.BIRD}}
-	o := bird.Options{Via: bird.ViaSocket, Socket: nd.BIRD.Socket(), Socket6: nd.BIRD.Path("none.ctl"), Include: nd.BIRD.Path(lab.IncludeFile)}
+	o := bird.Options{Via: bird.ViaSocket, Timeout: unhurried, Socket: nd.BIRD.Socket(), Socket6: nd.BIRD.Path("none.ctl"), Include: nd.BIRD.Path(lab.IncludeFile)}
 	if nd.BIRD6 != nil {
 		n.birds = append(n.birds, nd.BIRD6)
 		o.Socket6, o.Include6 = nd.BIRD6.Socket(), nd.BIRD6.Path(lab.IncludeFile6)
@@ -237,7 +237,7 @@ func birdOSPF(t *testing.T, r lab.Release, way lab.Way) []*routertest.Subject {
 // commands drives the protocols by an operator's own shell script.
 func (n birdNode) commands(t *testing.T, s routertest.Subject) *routertest.Subject {
 	script := filepath.Join(t.TempDir(), "anycast")
-	check(t, os.WriteFile(script, []byte(fmt.Sprintf(`#!/bin/sh
+	check(t, lab.WriteProgram(script, fmt.Sprintf(`#!/bin/sh
 six=; core=core4
 case $ANYCAST_PREFIX in *:*) six=6; core=core6 ;; esac
 birdc() { %s "$@"; }
@@ -253,10 +253,10 @@ read)
 	esac
 	case $out in *_degraded*) echo advertised degraded ;; *$p*) echo advertised ;; *) exit 2 ;; esac ;;
 esac
-`, strings.Join(n.BIRD.Client(), " "))), 0o755))
+`, strings.Join(n.BIRD.Client(), " "))))
 	command := []string{script}
 	s.Name = "commands of one's own, birdc"
-	s.Router = program.New(program.Options{Up: command, Down: command, Degrade: command, Read: command, Timeout: 2e9})
+	s.Router = program.New(program.Options{Up: command, Down: command, Degrade: command, Read: command, Timeout: unhurried})
 	s.Wire, s.Refuse, s.Many = nil, nil, nil
 	without(&s, "the driver speaks to nothing but its commands", "steady", "cut reading", "cut change")
 	without(&s, "a command's failure may be anything", "refused")

@@ -51,7 +51,7 @@ func nodeFRR(l *lab.AnycastLab, r lab.Release, daemons ...string) frrNode {
 // subject makes one of a driver's options.
 func (f frrNode) subject(s routertest.Subject, name string, o frr.Options) *routertest.Subject {
 	s.Name = name
-	o.SocketDir = f.SocketDir()
+	o.SocketDir, o.Timeout = f.SocketDir(), unhurried
 	s.Router = frr.New(o)
 	s.Daemon = &routertest.Daemon{
 		Restart: f.Restart,
@@ -244,6 +244,7 @@ ipv6 route 2001:db8:55::99/128 blackhole
 
 // among are the options of auto-detection, with BIRD's sockets nowhere.
 func among(o frr.Options, none, none6 string) detect.Options {
+	o.Timeout = unhurried
 	return detect.Options{FRR: o, BIRD: bird.Options{Socket: none, Socket6: none6}}
 }
 

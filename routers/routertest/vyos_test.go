@@ -68,7 +68,7 @@ func vyosBGP(t *testing.T, r lab.Release) []*routertest.Subject {
 
 // vyos makes a subject of a VyOS over the node's FRR.
 func (f frrNode) vyos(common routertest.Subject, name string, o vyos.Options) *routertest.Subject {
-	o.SocketDir, o.Degraded = f.SocketDir(), vyos.Degraded{Tag: 666, Metric: 666}
+	o.SocketDir, o.Timeout, o.Degraded = f.SocketDir(), unhurried, vyos.Degraded{Tag: 666, Metric: 666}
 	s := f.subject(common, name, frr.Options{})
 	s.Router = vyos.New(o)
 	s.Wire.Through = func(dir string) routers.Router {

@@ -78,7 +78,7 @@ func TestAddressRefusals(t *testing.T) {
 	if errors.Is(err, routers.ErrRefused) || !errors.Is(err, unix.ENODEV) {
 		t.Errorf("error %v: an interface may be made later", err)
 	}
-	if err := ChangeAddresses(t.Context(), "nosuch0", []routers.Change{{Prefix: vip4, Want: routers.Withdrawn}}); err != nil {
+	if err := ChangeAddresses(unhurried(t), "nosuch0", []routers.Change{{Prefix: vip4, Want: routers.Withdrawn}}); err != nil {
 		t.Errorf("withdrawn from where it cannot be: %v", err)
 	}
 	dropCapabilities(t)
@@ -115,7 +115,7 @@ func TestAddressOfDownInterface(t *testing.T) {
 		if err := addAddress("eth1", p); err != nil {
 			t.Fatal(err)
 		}
-		os, err := ObserveAddresses(t.Context(), "eth1", []netip.Prefix{p})
+		os, err := ObserveAddresses(unhurried(t), "eth1", []netip.Prefix{p})
 		if err != nil || os[0].Stage != routers.Selected {
 			t.Errorf("observed %+v, %v", os, err)
 		}
@@ -140,7 +140,7 @@ func TestDADFailedIsReplaced(t *testing.T) {
 		return a
 	}
 	ns.Wait("duplicate address detection fails", func() bool { return state().dadFailed })
-	os, err := ObserveAddresses(t.Context(), "eth0", []netip.Prefix{vip6})
+	os, err := ObserveAddresses(unhurried(t), "eth0", []netip.Prefix{vip6})
 	if err != nil || os[0].Stage != routers.Configured || !strings.Contains(os[0].Detail, "another host") {
 		t.Errorf("observed %+v, %v; want configured, and why", os, err)
 	}
@@ -154,7 +154,7 @@ func TestDADFailedIsReplaced(t *testing.T) {
 
 func addresses(tb testing.TB) []Address {
 	tb.Helper()
-	found, err := Addresses(tb.Context())
+	found, err := Addresses(unhurried(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -14,7 +14,7 @@ const ownProtocol = 200
 
 func blackholes(tb testing.TB, family Family) map[netip.Prefix][]uint32 {
 	tb.Helper()
-	all, err := Blackholes(tb.Context(), family, ownProtocol)
+	all, err := Blackholes(unhurried(tb), family, ownProtocol)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -34,11 +34,11 @@ func TestBlackholeComesAndGoes(t *testing.T) {
 				change func() error
 				want   bool
 			}{
-				{func() error { return DeleteBlackhole(t.Context(), b) }, false},
-				{func() error { return AddBlackhole(t.Context(), b) }, true},
-				{func() error { return AddBlackhole(t.Context(), b) }, true},
-				{func() error { return DeleteBlackhole(t.Context(), b) }, false},
-				{func() error { return AddBlackhole(t.Context(), b) }, true},
+				{func() error { return DeleteBlackhole(unhurried(t), b) }, false},
+				{func() error { return AddBlackhole(unhurried(t), b) }, true},
+				{func() error { return AddBlackhole(unhurried(t), b) }, true},
+				{func() error { return DeleteBlackhole(unhurried(t), b) }, false},
+				{func() error { return AddBlackhole(unhurried(t), b) }, true},
 			} {
 				if err := do.change(); err != nil {
 					t.Fatalf("%s metric %d: %v", p, metric, err)
@@ -70,10 +70,10 @@ func TestBlackholeOfAnotherStays(t *testing.T) {
 			}
 			b := Blackhole{p, ownProtocol, 20}
 			if !strings.Contains(other, "table") {
-				wantError(t, AddBlackhole(t.Context(), b), routers.ErrRefused, s, "not ours")
+				wantError(t, AddBlackhole(unhurried(t), b), routers.ErrRefused, s, "not ours")
 			}
 			if !strings.Contains(other, via) { // the kernel tells ours from others by number alone
-				if err := DeleteBlackhole(t.Context(), b); err != nil {
+				if err := DeleteBlackhole(unhurried(t), b); err != nil {
 					t.Error(err)
 				}
 				family := map[bool]string{true: "-4", false: "-6"}[p.Addr().Is4()]
@@ -91,8 +91,8 @@ func TestBlackholeWithoutPermission(t *testing.T) {
 	twoPairs(t)
 	dropCapabilities(t)
 	b := Blackhole{netip.MustParsePrefix("192.0.2.53/32"), ownProtocol, 20}
-	wantError(t, AddBlackhole(t.Context(), b), routers.ErrRefused, "192.0.2.53/32", "CAP_NET_ADMIN")
-	wantError(t, DeleteBlackhole(t.Context(), b), routers.ErrRefused, "192.0.2.53/32", "CAP_NET_ADMIN")
+	wantError(t, AddBlackhole(unhurried(t), b), routers.ErrRefused, "192.0.2.53/32", "CAP_NET_ADMIN")
+	wantError(t, DeleteBlackhole(unhurried(t), b), routers.ErrRefused, "192.0.2.53/32", "CAP_NET_ADMIN")
 }
 
 func BenchmarkBlackholes(b *testing.B) {

@@ -144,7 +144,7 @@ func TestZeroComesFirst(t *testing.T) {
 	ip(t, "route add blackhole 1.0.0.0/8", "route add blackhole 0.0.0.0/8", "route add blackhole 128.0.0.0/1",
 		"route add blackhole 0.0.0.0/1", "route add blackhole default", "route add blackhole 0.0.0.1/32")
 	var order []string
-	_, _, err := dumpRoutes(t.Context(), IPv4, MainTable, func(data []byte) (route, bool, bool) {
+	_, _, err := dumpRoutes(unhurried(t), IPv4, MainTable, func(data []byte) (route, bool, bool) {
 		r, ok := parseRoute(data, MainTable)
 		if zero := !r.dst.IsValid() || r.dst.Addr().IsUnspecified(); beyondZero(data, MainTable) == zero {
 			t.Errorf("%s is beyond zero: %t", r.name(), !zero)

@@ -76,7 +76,7 @@ func TestDumpInterrupted(t *testing.T) {
 	req := nl.NewNetlinkRequest(unix.RTM_GETADDR, 0)
 	req.AddData(nl.NewIfAddrmsg(unix.AF_INET))
 	seen := 0
-	err = c.dump(t.Context(), req, func([]byte) bool {
+	err = c.dump(unhurried(t), req, func([]byte) bool {
 		if seen++; seen == 10 {
 			ip(t, "addr add 10.53.53.53/32 dev lo")
 		}
@@ -94,7 +94,7 @@ func TestDumpInterrupted(t *testing.T) {
 func TestRoutesThatNameWhatIsGone(t *testing.T) {
 	twoPairs(t)
 	for _, r := range []route{by(4242), unicast(0, over(4242))} {
-		if d, err := complete(t.Context(), []route{r}); !errors.Is(err, errInterrupted) {
+		if d, err := complete(unhurried(t), []route{r}); !errors.Is(err, errInterrupted) {
 			t.Errorf("%+v: %+v, %v, want it interrupted", r, d, err)
 		}
 	}

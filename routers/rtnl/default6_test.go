@@ -39,7 +39,7 @@ func TestLongDumpPassesOverRoutes(t *testing.T) {
 	}
 	defer c.close()
 	seen, found := 0, false
-	err = c.dump(t.Context(), routeRequest(IPv6, 100), func(data []byte) bool {
+	err = c.dump(unhurried(t), routeRequest(IPv6, 100), func(data []byte) bool {
 		if seen++; seen == 1000 {
 			ip(t, append(long("del", "2001:1", 3900), "route add 2001:2::/48 via fd00:1::1 table 100")...)
 		}
@@ -90,21 +90,21 @@ func TestChurnNeverHidesDefaultRoute(t *testing.T) {
 func TestChosen(t *testing.T) {
 	twoPairs(t)
 	ip(t, "route add ::/0 via fd00:1::1")
-	if p, err := chosen(t.Context(), IPv6, MainTable); err != nil || p.judge(IPv6, nil) != good("via fd00:1::1 dev eth0") {
+	if p, err := chosen(unhurried(t), IPv6, MainTable); err != nil || p.judge(IPv6, nil) != good("via fd00:1::1 dev eth0") {
 		t.Errorf("default route in the main table: %+v, %v", p, err)
 	}
-	if p, _ := chosen(t.Context(), IPv6, 100); p.routes != nil {
+	if p, _ := chosen(unhurried(t), IPv6, 100); p.routes != nil {
 		t.Errorf("default route in another table: %+v", p)
 	}
 	ip(t, "route add 4000::/3 via fd00:2::1")
-	if p, _ := chosen(t.Context(), IPv6, MainTable); p.routes != nil {
+	if p, _ := chosen(unhurried(t), IPv6, MainTable); p.routes != nil {
 		t.Errorf("more specific route: %+v", p)
 	}
 	if d := defaultRoute(t, IPv6, MainTable); d != good("via fd00:1::1 dev eth0") {
 		t.Errorf("default route beside a more specific one: %+v", d)
 	}
 	ip(t, "route del ::/0 via fd00:1::1", "route del 4000::/3 via fd00:2::1")
-	if p, err := chosen(t.Context(), IPv6, MainTable); !errors.Is(err, refusal("")) {
+	if p, err := chosen(unhurried(t), IPv6, MainTable); !errors.Is(err, refusal("")) {
 		t.Errorf("no default route: %+v, %v", p, err)
 	}
 }

@@ -189,7 +189,7 @@ func bad(text string) Way  { return Way{Found: true, Text: text} }
 
 func defaultRoute(tb testing.TB, family Family, table uint32) Way {
 	tb.Helper()
-	d, err := DefaultRoute(tb.Context(), family, table)
+	d, err := DefaultRoute(unhurried(tb), family, table)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -43,22 +43,22 @@ func TestLifetime(t *testing.T) {
 // an address, and no route to a prefix.
 func TestLifetimeInKernel(t *testing.T) {
 	ns := twoPairs(t)
-	ip(t, "route add ::/0 via fd00:1::1 expires 2")
+	ip(t, "route add ::/0 via fd00:1::1 expires 5")
 	to := netip.MustParseAddr("2001:db8::1")
-	if d := defaultRoute(t, IPv6, MainTable); !d.Usable || d.Left <= 0 || d.Left > 2*time.Second {
+	if d := defaultRoute(t, IPv6, MainTable); !d.Usable || d.Left <= 0 || d.Left > 5*time.Second {
 		t.Errorf("at first: %+v", d)
 	}
-	if w, err := Look(t.Context(), Lookup{To: to}); err != nil || !w.Usable || w.Left <= 0 {
+	if w, err := Look(unhurried(t), Lookup{To: to}); err != nil || !w.Usable || w.Left <= 0 {
 		t.Errorf("at first: %+v, %v", w, err)
 	}
-	if w, err := Halves(t.Context(), IPv6, MainTable); err != nil || !w.Usable || w.Left <= 0 {
+	if w, err := Halves(unhurried(t), IPv6, MainTable); err != nil || !w.Usable || w.Left <= 0 {
 		t.Errorf("halves, at first: %+v, %v", w, err)
 	}
 	wantDefault(t, ns, IPv6, MainTable, bad("default via fd00:1::1 dev eth0: its lifetime has ended"))
-	if w, err := RouteTo(t.Context(), netip.PrefixFrom(to, 128), MainTable); err != nil || w != bad("default via fd00:1::1 dev eth0: its lifetime has ended") {
+	if w, err := RouteTo(unhurried(t), netip.PrefixFrom(to, 128), MainTable); err != nil || w != bad("default via fd00:1::1 dev eth0: its lifetime has ended") {
 		t.Errorf("to a prefix: %+v, %v", w, err)
 	}
-	if w, err := Look(t.Context(), Lookup{To: to}); err != nil || w.Usable {
+	if w, err := Look(unhurried(t), Lookup{To: to}); err != nil || w.Usable {
 		t.Errorf("to an address: %+v, %v", w, err)
 	}
 	ip(t, "route add ::/0 via fd00:2::1 metric 2048")

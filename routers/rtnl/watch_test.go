@@ -59,7 +59,7 @@ func (w *watcher) end(tb testing.TB) error {
 	select {
 	case err := <-w.ended:
 		return err
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		tb.Fatal("Watch did not return")
 		return nil
 	}

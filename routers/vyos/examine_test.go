@@ -83,7 +83,7 @@ func TestExamine(t *testing.T) {
 			c.options.Method = MethodStatic
 			r := own.router(c.options)
 			if c.name != "save" && c.name != "distance" {
-				worst(t, own.examine(New(Options{Method: MethodStatic, Root: own.system.Root()}), ps), routers.Notice)
+				worst(t, own.examine(New(Options{Method: MethodStatic, Root: own.system.Root(), Timeout: busyFRR}), ps), routers.Notice)
 			}
 			c.do(own.system)
 			found(t, own.examine(r, ps), c.severity, c.words...)

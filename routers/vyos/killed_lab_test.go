@@ -24,7 +24,8 @@ const via = "VOUCH_TEST_VYOS_VIA"
 
 func TestMain(m *testing.M) {
 	if root := os.Getenv(asAgent); root != "" {
-		err := New(Options{Method: MethodStatic, Via: os.Getenv(via), Root: root}).Apply(context.Background(), []routers.Change{{Prefix: one, Want: routers.Announced}})
+		o := Options{Method: MethodStatic, Via: os.Getenv(via), Root: root, Timeout: busyFRR}
+		err := New(o).Apply(context.Background(), []routers.Change{{Prefix: one, Want: routers.Announced}})
 		fmt.Println(err)
 		os.Exit(3)
 	}

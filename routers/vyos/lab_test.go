@@ -41,6 +41,9 @@ route-map STATIC permit 10
 exit
 `
 
+// busyFRR is what FRR may take to answer on a busy machine.
+const busyFRR = 10 * time.Second
+
 // A bench is a node of a network with a VyOS of its own over its FRR.
 type bench struct {
 	testing.TB
@@ -58,7 +61,7 @@ func open(t *testing.T, o vyostest.Options) *bench {
 // router makes a driver for the system; what o leaves out is short enough for a test.
 func (b *bench) router(o Options) *Router {
 	o.Root = b.system.Root()
-	o.Timeout = cmp.Or(o.Timeout, 10*time.Second) // FRR on a busy machine
+	o.Timeout = cmp.Or(o.Timeout, busyFRR)
 	if o.Degraded == (Degraded{}) {
 		o.Degraded = Degraded{Tag: 666, Metric: 666}
 	}

@@ -68,21 +68,24 @@ var slow = scene{name: "many, and slow", play: func(b *bench, r *Router) {
 	}
 }}
 
+// underway applies with a time that is over before all is done, and wants to be told so.
+func (b *bench) underway(r *Router, words string, w routers.Want, ps ...netip.Prefix) {
+	b.Helper()
+	b.wait("it to be under way", func() error {
+		ctx, cancel := context.WithTimeout(b.Context(), 2*time.Second)
+		defer cancel()
+		err := b.applyWithin(ctx, r, w, ps...)
+		if !errors.Is(err, routers.ErrUnderway) && ctx.Err() != nil { // its time was over before it had read
+			return err
+		}
+		b.wantError(err, routers.ErrBusy, words)
+		return nil
+	})
+}
+
 // What does not commit yet ends when something else is wanted, and goes on when more is.
 var otherwise = scene{name: "another mind", play: func(b *bench, r *Router) {
-	underway := func(w routers.Want, ps ...netip.Prefix) {
-		b.Helper()
-		b.wait("a session to be under way", func() error {
-			ctx, cancel := context.WithTimeout(b.Context(), 2*time.Second)
-			defer cancel()
-			err := b.applyWithin(ctx, r, w, ps...)
-			if !errors.Is(err, routers.ErrUnderway) && ctx.Err() != nil { // its time was over before it had read
-				return err
-			}
-			b.wantError(err, routers.ErrBusy, "not committed yet")
-			return nil
-		})
-	}
+	underway := func(w routers.Want, ps ...netip.Prefix) { b.Helper(); b.underway(r, "not committed yet", w, ps...) }
 	_, release := b.system.HoldUp("my_set")
 	underway(routers.Announced, one)
 	underway(routers.Announced, one, two)

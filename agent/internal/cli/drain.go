@@ -229,10 +229,10 @@ func (d settling) endDrain(ctx context.Context) (string, error) {
 	return "is resumed", d.client.Resume(ctx, d.service)
 }
 
-// wait reads the snapshot until ok, and gives the service as last seen with the router's goal.
+// wait reads the snapshot until ok, and gives the service as last seen with the router's goal. However little time
+// there is, it reads it once: what has come to be so in time is not told to be otherwise because of a slow answer.
 func (d settling) wait(ctx context.Context, ok func(*state.Service, routers.Stage) bool) (*state.Service, routers.Stage, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
-	defer cancel()
+	over := time.Now().Add(d.timeout)
 	t := time.NewTicker(reread)
 	defer t.Stop()
 	var s *state.Service
@@ -242,12 +242,12 @@ func (d settling) wait(ctx context.Context, ok func(*state.Service, routers.Stag
 			s, err = pick(snap, d.service)
 		}
 		switch {
-		case errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return s, 0, ctx.Err()
 		case err != nil:
 			return s, 0, err
 		case ok(s, snap.Router.Goal):
 			return s, snap.Router.Goal, nil
+		case !time.Now().Before(over):
+			return s, 0, context.DeadlineExceeded
 		}
 		select {
 		case <-ctx.Done():
@@ -259,7 +259,7 @@ func (d settling) wait(ctx context.Context, ok func(*state.Service, routers.Stag
 
 // unsettled says what the table says instead.
 func (d settling) unsettled(s *state.Service, err error, what, stands string) error {
-	if !errors.Is(err, context.DeadlineExceeded) || s == nil {
+	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	var are []string

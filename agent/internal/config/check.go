@@ -156,8 +156,11 @@ func (pr probe) keepOffPrefixes(r Router, owners map[netip.Prefix]owner) {
 	stays := r.Method != methodAddress && r.Daemon != daemonProgram
 	if a, ok := pr.address("source"); ok && pr.table.good("source") && !(pr.kind == "route" && stays) {
 		if p, ok := managed(owners, a); ok {
-			pr.table.refuse("source", fmt.Sprintf("asks from the managed prefix %s, whose answers may reach another node", p),
-				"use the node's own address")
+			what := "asks from the managed prefix %s, whose answers may reach another node"
+			if pr.kind == "route" {
+				what = "looks from the managed prefix %s, which is not on this node once it is withdrawn, so that it could never pass again"
+			}
+			pr.table.refuse("source", fmt.Sprintf(what, p), "use the node's own address")
 		}
 	}
 	if l, ok := pr.spec.(interface{ Leads() []netip.Prefix }); ok {

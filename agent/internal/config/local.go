@@ -83,10 +83,14 @@ func localProblems(s checks.Spec) (ps []checks.Problem) {
 	if l, ok := s.(checks.Localer); ok {
 		ps = l.Local()
 	}
-	if t, ok := s.(checks.Targeter); ok {
-		ps = append(ps, checks.MissingZones(t.Targets())...)
+	t, ok := s.(checks.Targeter)
+	if !ok {
+		return ps
 	}
-	return ps
+	if a, ok := s.(checks.Asker); ok && ps == nil {
+		ps = a.Astray(t.Targets())
+	}
+	return append(ps, checks.MissingZones(t.Targets())...)
 }
 
 // OfCheck says whether the problem is one of a service, so, among those of Local, of one of its checks.

@@ -41,3 +41,33 @@ func TestLocalZones(t *testing.T) {
 		}
 	}
 }
+
+// TestLocalAstray: what can come to no answer from where it asks is told of, whatever the kind.
+func TestLocalAstray(t *testing.T) {
+	for _, table := range []string{
+		`type = "tcp"` + "\n" + `address = "192.0.2.1:53"`,
+		`type = "udp"` + "\n" + `address = "192.0.2.1:53"` + "\n" + `send = "?"`,
+		`type = "tls"` + "\n" + `address = "192.0.2.1:443"` + "\n" + `server_name = "www.example.net"`,
+		`type = "dns"` + "\n" + `server = "192.0.2.1:53"` + "\n" + `name = "example.net"`,
+		`type = "ntp"` + "\n" + `server = "192.0.2.1"`,
+		`type = "icmp"` + "\n" + `address = "192.0.2.1"`,
+		`type = "mtu"` + "\n" + `destinations = ["192.0.2.1"]`,
+		`type = "route"` + "\n" + `destinations = ["192.0.2.1"]`,
+		`type = "http"` + "\n" + `url = "http://www.example.net/"` + "\n" + `connect = "192.0.2.1:80"`,
+	} {
+		file := filepath.Join(t.TempDir(), "vouch.toml")
+		text := "[router]\ndaemon = \"kernel\"\n[service.a]\nprefixes = [\"192.0.2.53/32\"]\n[service.a.check.c]\nsource = \"127.0.0.1\"\n" + table + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(file)
+		if err != nil {
+			t.Errorf("%s: %v", table, err)
+			continue
+		}
+		const want = ":6:1: service.a.check.c.source: reaches nothing but this node, and 192.0.2.1 is not on it (got \"127.0.0.1\"), write an address of this node that answers find their way to, or leave it out"
+		if ps := c.Local(); len(ps) != 1 || ps[0].Error() != file+want {
+			t.Errorf("%s:\ngot  %v\nwant %s", table, ps, want)
+		}
+	}
+}

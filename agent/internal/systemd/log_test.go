@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -21,10 +21,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// blocked is a handler that counts records, and stands still while its gate is closed.
+// blocked is a handler that keeps records, and stands still while its gate is closed.
 type blocked struct {
 	gate chan struct{}
-	mu   sync.Mutex
 	got  []string
 }
 
@@ -33,8 +32,6 @@ func (b *blocked) WithAttrs([]slog.Attr) slog.Handler       { return b }
 func (b *blocked) WithGroup(string) slog.Handler            { return b }
 func (b *blocked) Handle(_ context.Context, r slog.Record) error {
 	<-b.gate
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.got = append(b.got, r.Message)
 	return nil
 }
@@ -42,9 +39,11 @@ func (b *blocked) Handle(_ context.Context, r slog.Record) error {
 // logged gives what the log writes as text for one use of it.
 func logged(t *testing.T, l *lines, out *bytes.Buffer, use func(*slog.Logger)) string {
 	t.Helper()
-	log := newLog(slog.LevelInfo, l)
-	use(slog.New(log))
-	log.Start()()
+	synctest.Test(t, func(*testing.T) { // there the writer has all the time that it needs
+		log := newLog(slog.LevelInfo, l)
+		use(slog.New(log))
+		log.Start()()
+	})
 	return out.String()
 }
 
@@ -95,32 +94,36 @@ func TestTidyCutsLongTexts(t *testing.T) {
 }
 
 func TestLogNeverWaitsForAHungReader(t *testing.T) {
-	hung := &blocked{gate: make(chan struct{})}
-	l := newLog(slog.LevelInfo, hung)
-	stop := l.Start()
-	log := slog.New(l)
-	for i := range queueMax + 100 {
-		log.Info(fmt.Sprint(i))
-	}
-	close(hung.gate)
-	stop()
-	hung.mu.Lock()
-	defer hung.mu.Unlock()
-	if n := len(hung.got); n < queueMax || n > queueMax+2 {
-		t.Errorf("%d records came through, want those %d that fit", n, queueMax)
-	}
-	if !strings.Contains(strings.Join(hung.got[:3], "\n"), "log records were lost") {
-		t.Errorf("the loss is not told: %q", hung.got[:3])
-	}
+	synctest.Test(t, func(t *testing.T) {
+		hung := &blocked{gate: make(chan struct{})}
+		l := newLog(slog.LevelInfo, hung)
+		stop := l.Start()
+		log := slog.New(l)
+		log.Info("first")
+		synctest.Wait() // the reader has it, and hangs
+		for i := range queueMax + 100 {
+			log.Info(fmt.Sprint(i))
+		}
+		close(hung.gate)
+		stop()
+		if n := len(hung.got); n != queueMax+2 {
+			t.Errorf("%d records came through, want the first, the loss, and those %d that fit", n, queueMax)
+		}
+		if !strings.HasPrefix(hung.got[1], "100 log records were lost") {
+			t.Errorf("the loss is not told: %q", hung.got[:3])
+		}
+	})
 }
 
 func TestLogStopGivesUpOnAHungReader(t *testing.T) {
-	hung := &blocked{gate: make(chan struct{})}
-	l := newLog(slog.LevelInfo, hung)
-	stop := l.Start()
-	slog.New(l).Info("x")
-	stop() // comes back: the test's own deadline is the assertion
-	close(hung.gate)
+	synctest.Test(t, func(t *testing.T) {
+		hung := &blocked{gate: make(chan struct{})}
+		l := newLog(slog.LevelInfo, hung)
+		stop := l.Start()
+		slog.New(l).Info("x")
+		stop() // comes back: nothing else would end the test
+		close(hung.gate)
+	})
 }
 
 func TestFieldNames(t *testing.T) {

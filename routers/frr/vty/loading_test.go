@@ -22,8 +22,8 @@ func TestLoading(t *testing.T) {
 		age         time.Duration
 		want        string
 	}{
-		{dir, "mgmtd", 0, "mgmtd.vty: mgmtd has just been started, and may lose what it is loading when it is asked now: it is asked in 15s"},
-		{dir, "mgmtd", 10 * time.Second, "asked in 5s"},
+		{dir, "mgmtd", 600 * time.Millisecond, "mgmtd.vty: mgmtd has just been started, and may lose what it is loading when it is asked now: it is asked in 14s"},
+		{dir, "mgmtd", 9600 * time.Millisecond, "asked in 5s"},
 		{dir, "mgmtd", loading, ""},
 		{dir, "mgmtd", -time.Hour, ""}, // the clock was set back
 		{dir, "zebra", 0, ""},

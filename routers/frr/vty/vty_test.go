@@ -75,7 +75,7 @@ func TestDo(t *testing.T) {
 	for _, chunk := range []int{1, 2, 3, 5, 1000} {
 		t.Run(fmt.Sprint(chunk), func(t *testing.T) {
 			var got []byte
-			c, _ := serve(t, time.Second, func(d net.Conn) {
+			c, _ := serve(t, time.Minute, func(d net.Conn) {
 				got = request(d, len(recorded.commands))
 				for part := range slices.Chunk(recorded.bytes, chunk) {
 					if _, err := d.Write(part); err != nil {
@@ -101,7 +101,7 @@ func TestDo(t *testing.T) {
 // before the cut is given.
 func TestCutAtEveryByte(t *testing.T) {
 	for cut := range recorded.bytes {
-		c, _ := serve(t, time.Second, func(d net.Conn) {
+		c, _ := serve(t, time.Minute, func(d net.Conn) {
 			request(d, len(recorded.commands))
 			_, _ = d.Write(recorded.bytes[:cut])
 		})
@@ -208,7 +208,7 @@ func TestContextEnds(t *testing.T) {
 
 func TestContextCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	c, _ := serve(t, time.Second, func(d net.Conn) {
+	c, _ := serve(t, time.Minute, func(d net.Conn) {
 		request(d, 1)
 		cancel()
 		_, _ = d.Read(make([]byte, 1))
@@ -238,7 +238,7 @@ func TestManyCommands(t *testing.T) {
 		commands[i] = fmt.Sprintf("network 2001:db8:53::%x/128", i)
 	}
 	ahead, most, served := 0, 0, 0
-	c, _ := serve(t, 5*time.Second, func(d net.Conn) {
+	c, _ := serve(t, time.Minute, func(d net.Conn) {
 		buf := make([]byte, 64<<10)
 		for served < len(commands) {
 			n, err := d.Read(buf)
@@ -287,7 +287,7 @@ func TestNext(t *testing.T) {
 }
 
 func TestReplyTooLong(t *testing.T) {
-	c, end := serve(t, 10*time.Second, func(d net.Conn) {
+	c, end := serve(t, time.Minute, func(d net.Conn) {
 		request(d, 1)
 		block := bytes.Repeat([]byte{'x'}, 1<<20)
 		for {
@@ -305,7 +305,7 @@ func TestReplyTooLong(t *testing.T) {
 
 func TestGarbage(t *testing.T) {
 	for name, garbage := range map[string]string{"one NUL": "{}\x00 what\x00\x00\x00\x00", "two": "{}\x00\x00!\x00"} {
-		c, _ := serve(t, time.Second, func(d net.Conn) {
+		c, _ := serve(t, time.Minute, func(d net.Conn) {
 			request(d, 1)
 			_, _ = io.WriteString(d, garbage)
 			_, _ = d.Read(make([]byte, 1))
@@ -320,7 +320,7 @@ func TestGarbage(t *testing.T) {
 func TestCheck(t *testing.T) {
 	for _, bad := range []string{"", "show\x00enable", "show\nenable", "show\renable", "a\tb", "show\x1b", "show \x7f", "réseau", "a\xff", strings.Repeat("x", 4096)} {
 		sent := false
-		c, end := serve(t, time.Second, func(d net.Conn) { sent = len(request(d, 1)) > 0 })
+		c, end := serve(t, time.Minute, func(d net.Conn) { sent = len(request(d, 1)) > 0 })
 		if _, err := c.Do(t.Context(), "enable", bad); err == nil || errors.Is(err, routers.ErrUnavailable) {
 			t.Errorf("%.20q: error %v", bad, err)
 		}

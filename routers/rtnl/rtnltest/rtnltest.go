@@ -64,17 +64,17 @@ func (ns *Namespace) Go(fn func()) {
 }
 
 // Wait returns when ok does, asking every millisecond; the test fails when that takes longer than
-// ten seconds.
+// a minute.
 func (ns *Namespace) Wait(what string, ok func() bool) {
 	ns.tb.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	late := time.After(10 * time.Second)
+	late := time.After(time.Minute)
 	for !ok() {
 		select {
 		case <-tick.C:
 		case <-late:
-			ns.tb.Fatalf("waited 10s in vain until %s", what)
+			ns.tb.Fatalf("waited a minute in vain until %s", what)
 		}
 	}
 }

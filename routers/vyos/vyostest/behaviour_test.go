@@ -230,14 +230,16 @@ func TestCommitKilled(t *testing.T) {
 
 // What changes FRR is out of reach of whoever kills the commit and all of its group.
 func TestCommitGroupKilledBeforeFRR(t *testing.T) {
-	r := standin(t, vyostest.Options{Delay: 2 * time.Second})
+	r := standin(t, vyostest.Options{})
+	waiting, release := r.system.HoldUp("protocols_static.py")
 	env := r.session("vouchgroup")
 	r.steps(env, ok("my_set "+black))
 	kill, done := r.start(env, r.system.Path("/opt/vyatta/sbin/my_commit"))
-	r.await("the script to run", func() bool { return len(r.system.CallsOf("protocols_static.py")) == 1 })
+	waiting()
 	r.frrHas(route, false)
 	kill()
 	<-done
+	release()
 	r.await("FRR to have it", func() bool { return r.shows(route) })
 	r.steps(env, no("existsActive "+black), ok("sessionChanged"))
 }

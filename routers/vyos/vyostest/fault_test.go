@@ -1,6 +1,7 @@
 package vyostest_test
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -58,10 +59,12 @@ func TestCommitFaults(t *testing.T) {
 
 func TestLateCommit(t *testing.T) {
 	r := standin(t, vyostest.Options{})
-	r.system.Fault(vyostest.CommitLate, 1, "1s")
+	r.system.Fault(vyostest.CommitLate, 1, "1ms")
+	_, release := r.system.HoldUp("protocols_static.py")
 	env := r.session("vouchlate")
 	r.steps(env, ok("my_set "+black), ok("my_commit"), ok("existsActive "+black))
 	r.frrHas(route, false)
+	release()
 	r.await("FRR to follow", func() bool { return r.shows(route) })
 }
 
@@ -158,15 +161,24 @@ func TestBootAbsentTimes(t *testing.T) {
 	}
 }
 
+// scripts waits until so many scripts of commits have run, which in 1.5 begin when the commit may have answered.
+func (r *router) scripts(n int) {
+	r.Helper()
+	r.await(fmt.Sprintf("script %d to end", n), func() bool {
+		calls := r.system.CallsOf("protocols_static.py")
+		return len(calls) == n && calls[n-1].Ended
+	})
+}
+
 // In 1.5 what becomes of FRR nobody is told.
 func TestDaemonDownLate(t *testing.T) {
 	r := standin(t, vyostest.Options{Style: vyostest.RerenderLate, Delay: quick, Late: time.Millisecond})
 	r.system.Fault(vyostest.CommitDaemonDown, 1)
 	r.steps(r.session("vouchdown"), ok("my_set "+black), ok("my_commit"), ok("existsActive "+black))
-	r.await("the script to end", func() bool {
-		calls := r.system.CallsOf("protocols_static.py")
-		return len(calls) == 1 && calls[0].Ended && calls[0].Code == 1
-	})
+	r.scripts(1)
+	if code := r.system.CallsOf("protocols_static.py")[0].Code; code != 1 {
+		t.Errorf("the script answers %d", code)
+	}
 	r.frrHas(route, false)
 }
 
@@ -186,12 +198,12 @@ func TestReload(t *testing.T) {
 	changed := s.Vtysh("show running-config")
 	env := r.session("vouchreload")
 	r.steps(env, ok("my_set system time-zone UTC"), ok("my_commit"))
-	r.await("the script to end", func() bool { return s.CallsOf("protocols_static.py")[0].Ended })
+	r.scripts(1)
 	if got := s.Vtysh("show running-config"); got != changed {
 		t.Errorf("a commit of something else made\n%s\nof\n%s", got, changed)
 	}
 	r.steps(env, ok("my_set protocols bgp timers holdtime 30"), ok("my_commit"))
-	r.await("the script to end", func() bool { return s.CallsOf("protocols_static.py")[1].Ended })
+	r.scripts(2)
 	if got := s.Vtysh("show running-config"); got != rendered {
 		t.Errorf("there is\n%s\nand rendered was\n%s", got, rendered)
 	}
@@ -253,7 +265,7 @@ func TestFaultTimes(t *testing.T) {
 // While a commit writes it the running configuration may be seen empty.
 func TestActiveEmpty(t *testing.T) {
 	r := standin(t, vyostest.Options{Delay: quick})
-	r.system.Fault(vyostest.ActiveEmpty, 1, "500ms")
+	r.system.Fault(vyostest.ActiveEmpty, 1, "3s")
 	env := r.session("vouchempty")
 	r.steps(env, ok("my_set "+black))
 	done := make(chan result, 1)
