@@ -3,7 +3,6 @@ package dns
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -87,34 +86,5 @@ func TestNotHeard(t *testing.T) {
 	got, err = traced(t, Spec{Server: checktest.DNS(t, "127.0.0.1", nil, checktest.Silent()).String(), Proto: "tcp"}, time.Second)
 	if want(t, err, checks.ReasonTimeout); strings.Contains(got, note) {
 		t.Errorf("got %s", got)
-	}
-}
-
-// Whoever looks on sees the id that went over HTTPS, which is 0.
-func TestOverHTTPSTraced(t *testing.T) {
-	ca := checktest.NewCA(t)
-	at := checktest.DNSOverHTTPS(t, "127.0.0.1", ca.Issue(t, host).Config(), checktest.Message(checktest.Answer(dns.RcodeSuccess)))
-	got, err := traced(t, over("https", at, ca), 10*time.Second)
-	if n := strings.Count(got, "id: 0\n"); err != nil || n != 2 || strings.Count(got, "id: ") != n {
-		t.Errorf("%v\n%s", err, got)
-	}
-}
-
-// Whoever looks on sees the body of a response that has no DNS message.
-func TestOverHTTPSBody(t *testing.T) {
-	ca := checktest.NewCA(t)
-	conf := ca.Issue(t, host).Config()
-	for kind, reason := range map[string]checks.Reason{"text/html": checks.ReasonStatus, mediaType: checks.ReasonProtocol} {
-		at := checktest.DNSOverHTTPS(t, "127.0.0.1", conf, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", kind)
-			if kind != mediaType {
-				w.WriteHeader(http.StatusForbidden)
-			}
-			_, _ = w.Write([]byte("<html>\n" + strings.Repeat("<b>no</b>\n", 20)))
-		})
-		got, err := traced(t, over("https", at, ca), 10*time.Second)
-		if want(t, err, reason, `; the body begins "<html>\n<b>no`); !strings.Contains(got, "< 207 bytes:\n\"<html>\\n\"\n\"<b>no</b>\\n\"\n") {
-			t.Errorf("%s:\n%s", kind, got)
-		}
 	}
 }

@@ -129,7 +129,7 @@ func TestProblems(t *testing.T) {
 		"proto = \"https\"\nserver_name = \"a\"\npath = \"dns\"":      "path: is not the path of a URL (dns)",
 		"proto = \"https\"\nserver_name = \"a\"\npath = \"/d{?dns}\"": "path: is not the path of a URL (/d{?dns})",
 		`proto = "tls"`:                                               "server_name: is missing: without it no certificate can be the right one ()",
-		"proto = \"tls\"\nserver_name = \"a\"\ncert = \"/x\"":         "cert: needs key as well ()",
+		"proto = \"tls\"\nserver_name = \"a\"\ncert = \"/x\"":         "cert: needs key as well (/x)",
 		"proto = \"tcp\"\nserver_name = \"a\"\nverify = false":        "verify: has no effect without TLS ()|server_name: has no effect without TLS ()",
 		"ca = \"/a\"\ncert = \"/b\"\nkey = \"/c\"\nmin_cert_days = 3": "ca: has no effect without TLS ()|cert: has no effect without TLS ()|" +
 			"key: has no effect without TLS ()|min_cert_days: has no effect without TLS ()",

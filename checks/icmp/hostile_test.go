@@ -3,6 +3,7 @@ package icmp
 import (
 	"encoding/binary"
 	"net"
+	"strings"
 	"testing"
 
 	"golang.org/x/net/icmp"
@@ -150,4 +151,25 @@ func TestImpostor(t *testing.T) {
 	sockets(p.Near)["ping"]()
 	want(t, "impostor", probe(t, p.Near, Spec{Address: checktest.Far4}, short), checks.ReasonTimeout,
 		"no reply within D; 10.0.2.9 answered in its place (sent from 10.0.1.2, 0 of 1 replies)")
+}
+
+// Of many messages that are not about the requests whoever looks on sees a few.
+func TestOthersTraced(t *testing.T) {
+	t.Parallel()
+	p := checktest.NewPath(t, 1500, 1500)
+	other := reply(func(e *icmp.Echo) { e.Data[0]++ })
+	defer respond(t, p.Far, checktest.Far4, func(q icmp.Echo) (ms []icmp.Message) {
+		for range shownOthers + 20 {
+			ms = append(ms, other(q)...)
+		}
+		return append(ms, reply(func(*icmp.Echo) {})(q)...)
+	})()
+	var lines []string
+	ctx := checks.WithTrace(t.Context(), func(_ checks.Direction, text string) { lines = append(lines, text) })
+	var err error
+	p.Near.Do(func() { err = made(t, Spec{Address: checktest.Far4}).Check(ctx) })
+	want(t, "many others", err, "", "")
+	if n := len(lines); n != 1+shownOthers+2 || lines[n-1] != "and 20 more that are not about these requests" {
+		t.Errorf("%d lines:\n%s", n, strings.Join(lines, "\n"))
+	}
 }

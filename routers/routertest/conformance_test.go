@@ -113,7 +113,7 @@ func many(n, six int) []netip.Prefix {
 
 // unhurried is what a daemon has for an answer on a busy machine, where it does not hang. It is longer than a call may
 // come back late, so that one that does not mind the end of its context is seen.
-const unhurried = 5 * time.Second
+const unhurried = 3 * time.Second
 
 // blink: zebra at the core replaces an IPv6 route by deleting and adding it. When one of a node's OSPFv3
 // prefixes changes it does so with all of them, in 0.1 ms, or more when there are hundreds (FRR 8.4.4).

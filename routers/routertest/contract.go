@@ -13,7 +13,7 @@ import (
 )
 
 // late is how long after its context's end a call may come back on a busy machine.
-const late = 3 * time.Second
+const late = 2 * time.Second
 
 // A contract is a router whose every call, made inside the node, is held against what package routers
 // promises of it. A broken promise is a fault, which fault gives; a panic is one too, and not passed on.
