@@ -13,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"vouch/checks"
+	"vouch/checks/payload"
 	"vouch/checks/trust"
 )
 
@@ -61,7 +62,7 @@ func (p *peer) ask(ctx context.Context, proto string, query *dns.Msg, allowed st
 // talk makes the connection secure if need be, and asks over it.
 func (p *peer) talk(ctx context.Context, conn net.Conn, proto string, start time.Time, query *dns.Msg, allowed string) (*dns.Msg, error) {
 	if proto == "https" {
-		conn = &limited{Conn: conn, left: maxRead}
+		conn = payload.Limit(conn, maxRead)
 	}
 	if proto == "tls" || proto == "https" {
 		secured, err := p.trust.Handshake(ctx, conn, start)

@@ -169,21 +169,3 @@ func message(ctx context.Context, query *dns.Msg, body []byte) (*dns.Msg, error)
 	checks.Tracef(ctx, checks.Got, "no reply to the question: %s: %s\n%s", m.kind, m.what, payload.Dump(body))
 	return nil, &checks.Failure{Reason: checks.ReasonProtocol, Detail: "the body of the response is no reply to the question: " + m.kind.String()}
 }
-
-// A limited connection is read up to a number of bytes: HTTP/2 has frames that may come without end and are no response.
-type limited struct {
-	net.Conn
-	left int
-}
-
-var errTooMuch = fmt.Errorf("more than %d KiB came", maxRead>>10)
-
-// Read fails when that many bytes have been read.
-func (l *limited) Read(b []byte) (int, error) {
-	if l.left == 0 {
-		return 0, errTooMuch
-	}
-	n, err := l.Conn.Read(b[:min(len(b), l.left)])
-	l.left -= n
-	return n, err
-}

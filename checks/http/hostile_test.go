@@ -9,6 +9,7 @@ import (
 	"net"
 	nethttp "net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -206,6 +207,23 @@ func TestSwitchedOff(t *testing.T) {
 		want(t, probe(t, s.spec(way, "/"), long), checks.ReasonUnknown, "HTTP/2 is switched off in this process: take http2client=0 out of its GODEBUG")
 	}
 	want(t, probe(t, s.spec("1.1", "/"), long), checks.ReasonStatus, "404")
+}
+
+// What may come over HTTP/2 without end, and is no answer, ends the check before its time.
+func TestEndlessPings(t *testing.T) {
+	ca := checktest.NewCA(t)
+	conf := ca.Issue(t, name).Config()
+	conf.NextProtos = []string{"h2"}
+	at := checktest.TLS(t, "127.0.0.1", conf, checktest.HTTP2(func(c net.Conn) {
+		var answers sync.WaitGroup
+		defer answers.Wait()
+		answers.Go(func() { drain(c) })
+		for err := error(nil); err == nil; {
+			err = checktest.Frame(c, 6, 0, 0, make([]byte, 8)) // PING (RFC 9113, section 6.7)
+		}
+	}))
+	s := Spec{URL: "https://" + name + "/", Connect: at.String(), Version: "2", MaxBody: 1, Method: "POST", Body: "x", Spec: trust.Spec{CA: ca.File}}
+	want(t, probe(t, s, long), checks.ReasonProtocol, "no understandable answer: more than 1024 KiB came")
 }
 
 // What a server says as it closes is told, but not all of a novel.

@@ -24,6 +24,10 @@ const (
 	// streamBuffer and lineBuffer bound what a server may send ahead of our reading.
 	streamBuffer = 256 << 10
 	lineBuffer   = 512 << 10
+	// mostElse bounds what comes over a connection beside the body, which in parts of its own choice may take overhead times
+	// its length.
+	mostElse = 1 << 20
+	overhead = 8
 	// ahead is how much is read and written at once but for bodies, for each of a thousand connections that
 	// are made anew.
 	ahead = 1 << 10
@@ -37,7 +41,7 @@ func (c *checker) openTCP(ctx context.Context, v visit) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw := &payload.Tap{Conn: kept{conn}}
+	raw := &payload.Tap{Conn: payload.Limit(kept{conn}, overhead*c.want.most+mostElse)}
 	l := &line{over: "http/1.1", sent: c.origin.Sent(checks.From(conn)), conn: raw.Conn, heard: raw, close: release}
 	conn = raw
 	if v.url.scheme == "https" {
