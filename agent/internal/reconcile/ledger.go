@@ -300,6 +300,24 @@ func (l *ledger) polls() bool {
 	return false
 }
 
+// deadline gives the first one of what is being read back and was not yet read as wanted; zero: there is none.
+func (l *ledger) deadline() (at time.Time) {
+	for _, e := range l.entries {
+		if !e.deadline.IsZero() && !e.met() && (at.IsZero() || e.deadline.Before(at)) {
+			at = e.deadline
+		}
+	}
+	return at
+}
+
+// newest gives since when the last of those that are outstanding is; zero: none is.
+func (l *ledger) newest() (at time.Time) {
+	for _, e := range l.entries {
+		at = later(at, e.since)
+	}
+	return at
+}
+
 // withdrawing says whether a withdraw is being read back.
 func (l *ledger) withdrawing() bool {
 	for p, e := range l.entries {

@@ -12,10 +12,12 @@ import (
 	"vouch/routers"
 )
 
-// Times between readings while a change is being read back.
+// Times between readings while a change is being read back: they double up to pollMax, and where nothing moves for long go on
+// to grow, as a twentieth of that time, up to pollSlow. Some drivers run programs for each.
 const (
-	pollMin = time.Millisecond
-	pollMax = 50 * time.Millisecond
+	pollMin  = time.Millisecond
+	pollMax  = 50 * time.Millisecond
+	pollSlow = time.Second
 )
 
 // Options are the rules of one Loop. A field that is zero has the default.
@@ -108,6 +110,7 @@ type Loop struct {
 	led               *ledger
 	pace              pace
 	poll              time.Duration // to the next reading while polling; 0: that one is the first
+	moved             time.Time     // when a reading was last another than the one before
 	verify            time.Duration // to the next reading in any case
 	reread            backoff       // after a failed reading
 	retry             time.Duration // the wait that it chose
@@ -283,7 +286,11 @@ func (l *Loop) took(have []routers.Observation, err error, goal routers.Stage) {
 	l.pace.read(now, l.hinted, changed)
 	l.hinted, l.now, l.broken = false, false, false
 	l.led.observe(have, err, goal, now, random)
-	l.poll = min(max(2*l.poll, pollMin), pollMax)
+	if changed {
+		l.moved = now
+	}
+	still := now.Sub(later(l.moved, l.led.newest()))
+	l.poll = min(max(2*l.poll, pollMin), max(pollMax, min(still/20, pollSlow)))
 	if !l.led.polls() {
 		l.poll = 0
 	}
@@ -294,6 +301,13 @@ func (l *Loop) took(have []routers.Observation, err error, goal routers.Stage) {
 	} else {
 		l.reread = backoff{}
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // complete gives one Observation for each of ps from what a driver gave, which may be too little.

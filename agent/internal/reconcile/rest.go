@@ -52,6 +52,9 @@ func (l *Loop) nextStep() time.Time {
 	}
 	if l.led.polls() {
 		sooner(last.Add(l.poll))
+		if t := l.led.deadline(); !t.IsZero() {
+			sooner(t)
+		}
 	}
 	if t := l.led.nextAttempt(); !t.IsZero() && !l.alone { // else what is polled for comes first
 		sooner(t)

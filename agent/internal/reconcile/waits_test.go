@@ -288,3 +288,29 @@ func TestHintsDoNotHammer(t *testing.T) {
 		}
 	})
 }
+
+// TestReadsLessOften: a withdraw that has no effect for long is read back ever less often, but as often as at first once
+// anything moves, and each attempt's end is seen in time.
+func TestReadsLessOften(t *testing.T) {
+	run(t, Options{Deadline: 30 * time.Second, VerifyInterval: 5 * time.Second}, stages{a: routers.Advertised}, func(r *rig) {
+		r.loop.Want(Desired{a: routers.Keep})
+		r.until(time.Second, "read", synced)
+		r.f.do(func() { r.f.ignore = func(netip.Prefix) bool { return true } })
+		r.loop.Want(Desired{a: withdrawn})
+		r.pass(time.Second)
+		first := r.report().Readings
+		r.pass(5 * time.Minute)
+		before := r.report().Readings
+		r.pass(time.Minute)
+		if n := r.report().Readings - before; first < 15 || n > 120 {
+			t.Errorf("%d readings in the first second, and %d in a minute after five", first, n)
+		}
+		r.drift(a, routers.Selected)
+		r.until(2*time.Second, "read on its way", reads(a, routers.Selected))
+		before = r.report().Readings
+		r.pass(time.Second)
+		if n := r.report().Readings - before; n < 15 {
+			t.Errorf("%d readings in the second after it moved", n)
+		}
+	})
+}
