@@ -48,19 +48,20 @@ func (rd reading) bgp(o Options, ps []netip.Prefix) []routers.Finding {
 	if c.as == "" {
 		return []routers.Finding{{Severity: routers.Failing, Subject: "bgpd", Text: "it runs, but there is no router bgp", WayOut: "configure it"}}
 	}
-	found := rd.sources(c, o, ps)
 	var neighbors map[string]bgpNeighbor
-	if err := decode(rd.neighbors, &neighbors); err != nil {
+	err := decode(rd.neighbors, &neighbors)
+	found := rd.sources(c, neighbors, o, ps)
+	if err != nil {
 		return append(found, routers.Finding{Severity: routers.Warning, Subject: "bgpd", Text: "the neighbours cannot be read: " + err.Error()})
 	}
 	return append(found, rd.peers(neighbors, parseFilters(text), o, ps)...)
 }
 
 // sources says what would bring the prefixes into BGP's table.
-func (rd reading) sources(c bgpConfig, o Options, ps []netip.Prefix) []routers.Finding {
+func (rd reading) sources(c bgpConfig, all map[string]bgpNeighbor, o Options, ps []netip.Prefix) []routers.Finding {
 	f := routers.Finding{Subject: "bgp network import-check"}
 	if o.Method == MethodStatic {
-		return o.redistributesEither(c, parseFilters(rd.configs["bgpd"]), ps)
+		return o.redistributesEach(c, parseFilters(rd.configs["bgpd"]), all, ps)
 	}
 	f.Text = "on: a network statement needs a route of the very prefix in the table, such as its address on lo"
 	missing := rd.unrouted(o, ps)

@@ -64,7 +64,7 @@ func (rd reading) ospf(o Options, ps []netip.Prefix) []routers.Finding {
 			found = append(found, routers.Finding{Severity: routers.Failing, Subject: d, Text: "it runs, but ospf is not configured", WayOut: "configure `router " + strings.TrimSuffix(d, "d") + "`"})
 		case o.Method == MethodStatic:
 			f := parseFilters(text)
-			found = append(found, c.listed(o.redistributes(d, c.redistribute, f, mine), o.redistributed(), f, mine))
+			found = append(found, c.listed(o.redistributes(d, c.redistribute, f, routers.Warning, mine), o.redistributed(), f, mine))
 		default:
 			found = append(found, c.addresses(d, o.Interface, mine)...)
 			found = append(found, rd.exposed(c, d, o.Interface, mine)...)
@@ -90,7 +90,8 @@ func (c ospfConfig) listed(found routers.Finding, source string, f filters, ps [
 			}
 			return judge(rules, p), ""
 		})
-	if behind.Severity > found.Severity || source == SourceKernel && routeMap == "" { // not whatever anybody puts there
+	everything := source == SourceKernel && routeMap == "" || routeMap != "" && found.Severity == routers.Warning
+	if behind.Severity > found.Severity || everything { // not any more
 		return behind
 	}
 	return found

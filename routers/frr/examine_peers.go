@@ -25,12 +25,17 @@ func (rd reading) peers(all map[string]bgpNeighbor, f filters, o Options, ps []n
 			g.Severity, g.Text = routers.Notice, "is shut down"
 		case n.State != "Established":
 			g.Text = "the session is not established: " + n.State
+			if len(n.Families) == 0 {
+				g.Text += ", as no address-family is activated for it"
+				g.WayOut = activate(name, familiesOf(name, ps)...)
+			}
 		default:
 			found = append(found, rd.families(name, all, f, o, ps)...)
 			continue
 		}
 		found = append(found, g)
 	}
+	found = append(found, lonely(all, ps)...)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if mode := all[name].Restart.Mode; strings.HasPrefix(mode, restartMode) {
 			found = append(found, routers.Finding{Severity: routers.Warning, Subject: "neighbor " + name,
@@ -39,6 +44,52 @@ func (rd reading) peers(all map[string]bgpNeighbor, f filters, o Options, ps []n
 		}
 	}
 	return found
+}
+
+// lonely tells of a family of the prefixes that no neighbour has.
+func lonely(all map[string]bgpNeighbor, ps []netip.Prefix) []routers.Finding {
+	var found []routers.Finding
+	for _, afi := range afis(ps) {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(all)), func(n bgpNeighbor) bool { _, has := n.Families[afi+"Unicast"]; return has }) {
+			found = append(found, routers.Finding{Severity: routers.Failing, Subject: "bgpd", Text: afi + ": there is no neighbour with this address-family, so that none of its prefixes is announced", WayOut: activate("NEIGHBOR", afi)})
+		}
+	}
+	return found
+}
+
+// activate is the way out of an address-family that a neighbour lacks.
+func activate(name string, afis ...string) string {
+	lines := make([]string, len(afis))
+	for i, afi := range afis {
+		lines[i] = fmt.Sprintf("`address-family %s unicast`, `neighbor %s activate`", afi, name)
+	}
+	return "configure " + strings.Join(lines, "; ")
+}
+
+// afis gives the families that there are prefixes of.
+func afis(ps []netip.Prefix) []string {
+	var found []string
+	for _, afi := range []string{"ipv4", "ipv6"} {
+		if slices.ContainsFunc(ps, func(p netip.Prefix) bool { return isIPv4(p) == (afi == "ipv4") }) {
+			found = append(found, afi)
+		}
+	}
+	return found
+}
+
+// familiesOf gives the one of a neighbour's own address, as far as there are prefixes of it, and else all of them.
+func familiesOf(name string, ps []netip.Prefix) []string {
+	all := afis(ps)
+	if a, err := netip.ParseAddr(name); err == nil {
+		own := "ipv6"
+		if a.Is4() {
+			own = "ipv4"
+		}
+		if slices.Contains(all, own) {
+			return []string{own}
+		}
+	}
+	return all
 }
 
 // restartMode begins the mode in which a neighbour is asked to keep this node's routes.
@@ -64,7 +115,7 @@ func (rd reading) families(name string, all map[string]bgpNeighbor, f filters, o
 		found = append(found, rd.family(name, afi, family, all, f, o, mine))
 	}
 	if active == 0 {
-		return []routers.Finding{{Severity: routers.Warning, Subject: "neighbor " + name, Text: "established, but no family of the prefixes is activated for it", WayOut: "activate it: `neighbor " + name + " activate`"}}
+		return []routers.Finding{{Severity: routers.Warning, Subject: "neighbor " + name, Text: "established, but no family of the prefixes is activated for it", WayOut: activate(name, afis(ps)...)}}
 	}
 	slices.SortStableFunc(found, func(a, b routers.Finding) int { return cmp.Compare(b.Severity, a.Severity) })
 	return found

@@ -58,6 +58,40 @@ func TestExaminePeers(t *testing.T) {
 	}
 }
 
+// A family of the prefixes that no neighbour has, and a neighbour that has none, are told with what to configure.
+func TestExaminePeersFamilies(t *testing.T) {
+	has := func(state string, families ...string) bgpNeighbor {
+		n := bgpNeighbor{State: state, Families: map[string]bgpFamily{}}
+		for _, f := range families {
+			n.Families[f] = bgpFamily{}
+		}
+		return n
+	}
+	const none = ": there is no neighbour with this address-family, so that none of its prefixes is announced > configure "
+	const bare = ": the session is not established: Idle, as no address-family is activated for it > configure "
+	four := func(name string) string { return "`address-family ipv4 unicast`, `neighbor " + name + " activate`" }
+	six := func(name string) string { return "`address-family ipv6 unicast`, `neighbor " + name + " activate`" }
+	for _, c := range []struct {
+		all  map[string]bgpNeighbor
+		ps   []netip.Prefix
+		want []string
+	}{
+		{map[string]bgpNeighbor{"10.0.1.1": has("Established", "ipv4Unicast")}, []netip.Prefix{p4, p6}, []string{
+			"ok neighbor 10.0.1.1: established, ipv4 without an outbound filter", "fail bgpd: ipv6" + none + six("NEIGHBOR")}},
+		{map[string]bgpNeighbor{"10.0.1.1": has("Established", "ipv4Unicast"), "2001:db8::1": has("Idle")}, []netip.Prefix{p4, p6}, []string{
+			"ok neighbor 10.0.1.1: established, ipv4 without an outbound filter", "warn neighbor 2001:db8::1" + bare + six("2001:db8::1"), "fail bgpd: ipv6" + none + six("NEIGHBOR")}},
+		{map[string]bgpNeighbor{"10.0.1.1": has("Active", "ipv4Unicast"), "eth0": has("Idle")}, []netip.Prefix{p4}, []string{
+			"warn neighbor 10.0.1.1: the session is not established: Active", "warn neighbor eth0" + bare + four("eth0")}},
+		{map[string]bgpNeighbor{"10.0.1.1": has("Established", "ipv6Unicast")}, []netip.Prefix{p4, p6}, []string{
+			"ok neighbor 10.0.1.1: established, ipv6 without an outbound filter", "fail bgpd: ipv4" + none + four("NEIGHBOR")}},
+	} {
+		got := told(reading{}.peers(c.all, filters{}, Options{MinPeers: 1}, c.ps))
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 // What import-check wants: a route that is not from BGP, unless bgpd has found one.
 func TestUnrouted(t *testing.T) {
 	o := Options{Method: MethodNetwork}

@@ -20,41 +20,86 @@ func (r redistribution) add(words []string) {
 	}
 }
 
-// redistributesEither is redistributes for the families that there are prefixes of, and tells of the one that is worse.
-func (o Options) redistributesEither(c bgpConfig, f filters, ps []netip.Prefix) []routers.Finding {
-	var worst routers.Finding
-	for _, afi := range []string{"ipv4", "ipv6"} {
+// redistributesEach is redistributes for each family that there are prefixes of. Where nothing is wrong with two, and the
+// same is said of them, it is said once.
+func (o Options) redistributesEach(c bgpConfig, f filters, all map[string]bgpNeighbor, ps []netip.Prefix) []routers.Finding {
+	var found []routers.Finding
+	for _, afi := range afis(ps) {
 		mine := slices.DeleteFunc(slices.Clone(ps), func(p netip.Prefix) bool { return isIPv4(p) != (afi == "ipv4") })
-		if len(mine) == 0 {
-			continue
+		leak := routers.Warning
+		if f.sifts(all, afi) {
+			leak = routers.Notice
 		}
-		if one := o.redistributes("bgpd", c.redistribute[afi], f, mine); worst.Subject == "" || one.Severity > worst.Severity {
-			worst = one
+		one := o.redistributes("bgpd", c.redistribute[afi], f, leak, mine)
+		if one.Severity > routers.Fine {
+			one.Text = afi + ": " + one.Text
+		}
+		if !slices.Contains(found, one) {
+			found = append(found, one)
 		}
 	}
-	return []routers.Finding{worst}
+	return found
 }
 
-// redistributes says whether a protocol takes up the routes of the prefixes, and minds the tag of degraded ones.
-func (o Options) redistributes(daemon string, from redistribution, f filters, ps []netip.Prefix) routers.Finding {
+// redistributes says whether a protocol takes up the routes of the prefixes, and minds the tag of degraded ones. It tells
+// of others taken up along with them by the severity leak.
+func (o Options) redistributes(daemon string, from redistribution, f filters, leak routers.Severity, ps []netip.Prefix) routers.Finding {
 	source, tag := o.redistributed(), o.Degraded.Tag
 	found := routers.Finding{Subject: daemon, Text: "redistributes " + source + " routes"}
 	name, ok := from[source]
 	switch {
 	case !ok:
 		found.Severity, found.Text = routers.Failing, "does not redistribute "+source+" routes, so that none is announced"
-		found.WayOut = "configure `redistribute " + source + "`"
+		found.WayOut = "configure `redistribute " + source + " route-map NAME`, with a prefix-list of what is to be announced"
 	case name != "":
 		f.origin = &origin{source: source}
-		return f.admits(found, name, ps)
+		if found = f.admits(found, name, ps); found.Severity < routers.Failing && f.open(name, ps[0]) {
+			found.Severity, found.Text = leak, found.Text+", which lets everything through, so that "+whatever(source)+" is announced"
+			found.WayOut = fmt.Sprintf("have each entry of route-map %s that permits say `match %s address prefix-list LIST`, with a prefix-list of what is to be announced", name, family(ps[0]))
+		}
 	case source == SourceKernel:
-		found.Severity, found.Text = routers.Notice, "redistributes kernel routes without a route-map, so that whatever anybody puts into the kernel is announced"
+		found.Severity, found.Text = leak, "redistributes kernel routes without a route-map, so that "+whatever(source)+" is announced"
 		found.WayOut = "configure `redistribute kernel route-map NAME`, with a prefix-list of what is to be announced"
 	case tag != 0:
 		found.Severity, found.Text = routers.Warning, fmt.Sprintf("redistributes %s routes without a route-map, so that the tag %d of a degraded one makes it no worse", source, tag)
 		found.WayOut = fmt.Sprintf("configure `redistribute %s route-map NAME`, with an entry that has `match tag %d`", source, tag)
 	}
 	return found
+}
+
+// whatever names all that a protocol redistributes.
+func whatever(source string) string {
+	if source == SourceKernel {
+		return "whatever anybody puts into the kernel"
+	}
+	return "every " + source + " route"
+}
+
+// strangers are prefixes that nobody has one list for, unless it is of everything.
+var strangers = []netip.Prefix{netip.MustParsePrefix("10.255.255.255/32"), netip.MustParsePrefix("203.0.113.255/32"),
+	netip.MustParsePrefix("fd00:ffff::ffff/128"), netip.MustParsePrefix("2001:db8:ffff::ffff/128")}
+
+// open tells whether a route-map lets whatever is of the family of a prefix through.
+func (f filters) open(name string, of netip.Prefix) bool {
+	return !slices.ContainsFunc(strangers, func(p netip.Prefix) bool {
+		return isIPv4(p) == isIPv4(of) && f.routeMap(name, p, depth) != permit
+	})
+}
+
+// sifts tells whether whatever is redistributed goes no further, as there are filters for that before all neighbours of a
+// family.
+func (f filters) sifts(all map[string]bgpNeighbor, afi string) bool {
+	f.origin = nil
+	for _, n := range all {
+		family, ok := n.Families[afi+"Unicast"]
+		if ok && !n.Shutdown && slices.ContainsFunc(strangers, func(p netip.Prefix) bool {
+			v, _ := f.outbound(family, p)
+			return isIPv4(p) == (afi == "ipv4") && v != deny
+		}) {
+			return false
+		}
+	}
+	return len(all) > 0
 }
 
 // admits says whether the route-map of a redistribution lets the prefixes through. One that does not exist lets nothing

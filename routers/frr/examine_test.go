@@ -76,9 +76,9 @@ func TestExamine(t *testing.T) {
 			"static": {static, []netip.Prefix{s4}, []string{redistribute}, []string{fmt.Sprintf(who, daemon+", ospfd"), objectsOn,
 				"warn ospfd: redistributes static routes without a route-map, so that the tag 66 of a degraded one makes it no worse > configure `redistribute static route-map NAME`, with an entry that has `match tag 66`"}},
 			"static, not redistributed": {static, []netip.Prefix{s4}, plain(release), []string{fmt.Sprintf(who, daemon+", ospfd"), objectsOn,
-				"fail ospfd: does not redistribute static routes, so that none is announced > configure `redistribute static`"}},
+				"fail ospfd: does not redistribute static routes, so that none is announced" + take + "static route-map NAME`, with a prefix-list of what is to be announced"}},
 			"static by bgp": {Options{Method: MethodStatic, Protocol: ProtocolBGP}, []netip.Prefix{s4}, []string{"bgpd-peers"}, []string{fmt.Sprintf(who, daemon+", bgpd"), objectsOn,
-				"fail bgpd: does not redistribute static routes, so that none is announced > configure `redistribute static`",
+				"fail bgpd: ipv4: does not redistribute static routes, so that none is announced" + take + "static route-map NAME`, with a prefix-list of what is to be announced",
 				"ok neighbor 10.0.1.1: established, ipv4 without an outbound filter", idle}},
 		} {
 			t.Run(release+" "+name, func(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -26,6 +25,7 @@ func (r *Router) Examine(ctx context.Context, ps []netip.Prefix) []routers.Findi
 	}
 	found = append(found, r.system.examineLife(r.system.unit(ctx), r.options.Method)...)
 	found = append(found, r.system.examineSaved(ps)...)
+	found = append(found, examineDelivery(ctx, ps)...)
 	for _, f := range r.source.Examine(ctx, ps) {
 		found = append(found, inVyOS(f, r.options))
 	}
@@ -173,46 +173,4 @@ func savedBlackholes(text string) []netip.Prefix {
 		}
 	}
 	return found
-}
-
-// enabled is FRR's hint at a file that no VyOS has for its operators.
-var enabled = regexp.MustCompile(`is \w+ enabled in /etc/frr/daemons, and started\?`)
-
-// startedByVyOS is a text about FRR without that hint.
-func startedByVyOS(text string) string {
-	return enabled.ReplaceAllLiteralString(text, "VyOS starts it with the rest of FRR: see journalctl -u frr")
-}
-
-// inVyOSWords is an error about FRR without it.
-type inVyOSWords struct{ error }
-
-func (e inVyOSWords) Error() string { return startedByVyOS(e.error.Error()) }
-func (e inVyOSWords) Unwrap() error { return e.error }
-
-// distributed is FRR's hint at the line of a filter.
-var distributed = regexp.MustCompile("have (access-list \\S+) permit it, or take `distribute-list (\\S+) out (\\S+)` away")
-
-// inVyOS tells in VyOS's words how what FRR lacks is configured.
-func inVyOS(f routers.Finding, o Options) routers.Finding {
-	// VyOS writes frr.conf, and has no word for this line.
-	f.WayOut = strings.Replace(f.WayOut, "put `no zebra nexthop kernel enable` into frr.conf and restart FRR; ", "", 1)
-	// An address that comes and goes is VyOS's to configure; the other ways are in contrib/vyos.
-	f.WayOut = strings.Replace(f.WayOut, "; or use method address", " (see contrib/vyos/README.md)", 1)
-	f.WayOut = distributed.ReplaceAllString(f.WayOut, "have policy $1 permit it, or `delete protocols ospf access-list $2 export $3`, commit, save")
-	f.Text = startedByVyOS(f.Text)
-	if !strings.Contains(f.WayOut, "redistribute ") {
-		return f
-	}
-	under := map[string]string{"bgpd": "bgp address-family ipv4-unicast", "ospfd": "ospf", "ospf6d": "ospfv3"}[f.Subject]
-	line := fmt.Sprintf("set protocols %s redistribute %s", under, o.source())
-	switch {
-	case f.Subject == "bgpd":
-		f.WayOut = "`" + line + "`, the same with ipv6-unicast for IPv6 (VyOS 1.3: `protocols bgp ASN …`), commit, save"
-	default:
-		f.WayOut = "`" + line + "`, commit, save"
-	}
-	if f.Severity != routers.Failing {
-		f.WayOut = strings.Replace(f.WayOut, line, line+" route-map NAME", 1)
-	}
-	return f
 }

@@ -1,7 +1,9 @@
 package vyos
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -51,6 +53,10 @@ func (s system) examineBoot(u unit, method string) []routers.Finding {
 		warn(u.file, "is lost with the next image of VyOS", "remove it, "+wayIn+" and then "+s.path(start)+", which puts one into /run at each boot")
 	}
 	for _, file := range u.needs() {
+		if _, err := os.Stat(s.real(file)); errors.Is(err, fs.ErrNotExist) {
+			found = append(found, routers.Finding{Severity: routers.Failing, Subject: file, Text: "is not there, and ExecStart= of " + orUnit(u.file) + " names it: vouch does not start",
+				WayOut: wayIn + " for the program, put the configuration at /config/vouch.toml, and name both there"})
+		}
 		if !strings.HasPrefix(s.real(file), s.real("/"+keptDir)+"/") {
 			warn(file, "is not below /config, and is lost with the next image of VyOS", "keep the program in /config/scripts/vouch, as contrib/vyos/install does, the configuration in /config/vouch.toml, and name both in ExecStart= of "+orUnit(u.file))
 		}

@@ -127,10 +127,9 @@ func TestExaminePrefixOnInterface(t *testing.T) {
 	}
 	for _, p := range both {
 		b.must(nd.Address(t.Context(), "del", p.String(), "lo"))
-		family := map[bool]string{true: "-4", false: "-6"}[p.Addr().Is4()]
-		_, err := nd.Run(t.Context(), "ip", family, "route", "add", "local", p.String(), "dev", "lo")
-		b.must(err)
+		found(t, b.examine(kernel, both), routers.Warning, p.String(), "not delivered to this node", "route add local "+p.String()+" dev lo")
 	}
+	b.delivers(both...)
 	b.must(b.apply(kernel, routers.Announced, both...))
 	b.becomes(kernel, routers.Advertised, false, both...)
 	worst(t, b.examine(kernel, both), routers.Notice)

@@ -28,19 +28,26 @@ func put(t *testing.T, s system, path, text string, mode os.FileMode) {
 }
 
 func TestHardened(t *testing.T) {
+	const locked = "201 1 8:1 /opt/vyatta/config /opt/vyatta/config ro,relatime - ext4 /dev/sda1 rw\n"
 	const all = "Uid:\t0\t0\t0\t0\nNoNewPrivs:\t0\nCapBnd:\t000001ffffffffff\n"
 	for _, c := range []struct {
 		name, status, mounts string
 		words                string // empty: nothing
+		unit                 string
 	}{
-		{"plain", all, "25 1 0:20 / /tmp rw - tmpfs tmpfs rw\n", ""},
-		{"no new privileges of root", strings.Replace(all, "Privs:\t0", "Privs:\t1", 1), "", ""},
-		{"no new privileges", strings.NewReplacer("Privs:\t0", "Privs:\t1", "Uid:\t0\t0\t0\t0", "Uid:\t998\t998\t998\t998").Replace(all), "", "NoNewPrivileges="},
-		{"bounding set", strings.Replace(all, "000001ffffffffff", "0000000000003000", 1), "", "CAP_SYS_ADMIN"},
-		{"private tmp", all, "200 1 0:20 /systemd-private-abc-vouch.service-x/tmp /tmp rw shared:1 - tmpfs tmpfs rw\n", "PrivateTmp="},
-		{"read-only", all, "201 1 8:1 /opt/vyatta/config /opt/vyatta/config ro,relatime - ext4 /dev/sda1 rw\n", "ProtectSystem=strict"},
+		{"plain", all, "25 1 0:20 / /tmp rw - tmpfs tmpfs rw\n", "", ""},
+		{"no new privileges of root", strings.Replace(all, "Privs:\t0", "Privs:\t1", 1), "", "", ""},
+		{"no new privileges", strings.NewReplacer("Privs:\t0", "Privs:\t1", "Uid:\t0\t0\t0\t0", "Uid:\t998\t998\t998\t998").Replace(all), "", "NoNewPrivileges=", ""},
+		{"bounding set", strings.Replace(all, "000001ffffffffff", "0000000000003000", 1), "", "CAP_SYS_ADMIN", ""},
+		{"private tmp", all, "200 1 0:20 /systemd-private-abc-vouch.service-x/tmp /tmp rw shared:1 - tmpfs tmpfs rw\n", "PrivateTmp=", ""},
+		{"read-only", all, locked, "take ProtectSystem=strict, or ReadOnlyPaths=, out", ""},
+		{"read-only system", all, locked, "take ProtectSystem=strict out", "ProtectSystem=strict"},
+		{"read-only directory", all, locked, "take ReadOnlyPaths= out", "ReadOnlyPaths=/opt/vyatta/config"},
+		{"no device", all, "202 1 0:25 /systemd/inaccessible/chr /dev/fuse ro,nosuid,noexec - tmpfs tmpfs rw\n", "take InaccessiblePaths=", ""},
+		{"no directory of the configuration", all, "202 1 0:25 /systemd/inaccessible/dir /opt/vyatta/config ro,nosuid,noexec - tmpfs tmpfs rw\n", "take InaccessiblePaths=", ""},
+		{"no directory of others", all, "202 1 0:25 /systemd/inaccessible/dir /root ro,nosuid,noexec - tmpfs tmpfs rw\n", "", ""},
 	} {
-		fs := hardened("vouch.service", parseStatus(c.status), c.mounts)
+		fs := hardened("vouch.service", parseStatus(c.status), c.mounts, parseUnit("[Service]\n"+c.unit))
 		if c.words == "" && len(fs) > 0 {
 			t.Errorf("%s: %s", c.name, list(fs))
 		}
@@ -77,6 +84,16 @@ func TestUnit(t *testing.T) {
 		{"NoNewPrivileges=yes\nUser=vouch\n", routers.Failing, "NoNewPrivileges="},
 		{"ProtectSystem=full\n", routers.Fine, ""},
 		{"ProtectSystem=strict\n", routers.Failing, "ProtectSystem=strict"},
+		{"ReadOnlyPaths=/opt/vyatta/config\n", routers.Failing, "take ReadOnlyPaths= out"},
+		{"ReadOnlyPaths=/etc -/opt/\n", routers.Failing, "take ReadOnlyPaths= out"},
+		{"ReadOnlyPaths=/\nReadWritePaths=/opt/vyatta/config /run\n", routers.Fine, ""},
+		{"ReadOnlyPaths=/etc /opt/vyatta/configs\n", routers.Fine, ""},
+		{"InaccessiblePaths=/dev/fuse\n", routers.Failing, "take InaccessiblePaths="},
+		{"InaccessiblePaths=/root -/dev\n", routers.Failing, "take InaccessiblePaths="},
+		{"InaccessiblePaths=/opt/vyatta\n", routers.Failing, "take InaccessiblePaths="},
+		{"InaccessiblePaths=/root /dev/kmsg\n", routers.Fine, ""},
+		{"TemporaryFileSystem=/tmp:rw\n", routers.Failing, "take TemporaryFileSystem="},
+		{"TemporaryFileSystem=/var/lib\n", routers.Fine, ""},
 		{"CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW\n", routers.Failing, "CAP_SYS_ADMIN"},
 		{"CapabilityBoundingSet=CAP_NET_ADMIN\nCapabilityBoundingSet=CAP_SYS_ADMIN\n", routers.Fine, ""},
 		{"CapabilityBoundingSet=cap_chown cap_sys_admin cap_net_admin\n", routers.Fine, ""},
@@ -204,6 +221,7 @@ func TestCallInScript(t *testing.T) {
 // Each part of what contrib/vyos installs is missed, with both methods.
 func TestExamineBoot(t *testing.T) {
 	b := open(t, vyostest.Options{})
+	b.delivers(both...)
 	for _, c := range []struct {
 		name  string
 		do    func(s system)
@@ -251,6 +269,11 @@ func TestExamineBoot(t *testing.T) {
 	}
 	s := system{b.system.Root()}
 	b.install()
+	for _, file := range []string{"config/vouch.toml", "config/scripts/vouch/vouch"} { // that the doctor may have been given another of
+		b.must(os.Remove(s.path(file)))
+		found(t, b.examine(b.router(Options{}), both), routers.Failing, "/"+file, "is not there", "vouch does not start", "vouch.service")
+	}
+	b.install()
 	b.system.Boot("")
 	found(t, b.examine(b.router(Options{}), both), routers.Warning, "vyos-config-status", "has not finished its boot")
 	put(t, s, "run/systemd/system/vouch.service", "[Service]\nPrivateNetwork=yes\n", 0o644)
@@ -284,6 +307,7 @@ func TestAgentOfUnit(t *testing.T) {
 // What counts is what the agent has, whatever whoever runs the doctor has.
 func TestExamineAgent(t *testing.T) {
 	b := open(t, vyostest.Options{})
+	b.delivers(both...)
 	b.install()
 	r := b.router(Options{Method: MethodStatic})
 	s := system{b.system.Root()}

@@ -17,7 +17,7 @@ import (
 // examineLife looks at the agent's process, at its unit, and at what starts that.
 func (s system) examineLife(u unit, method string) []routers.Finding {
 	group, _ := s.group()
-	found := s.examineProcess(group, method)
+	found := s.examineProcess(u, group, method)
 	for _, f := range u.examine(group, method) {
 		if !slices.ContainsFunc(found, func(told routers.Finding) bool { return told.WayOut == f.WayOut }) {
 			found = append(found, f)
@@ -27,7 +27,7 @@ func (s system) examineLife(u unit, method string) []routers.Finding {
 }
 
 // examineProcess looks at what systemd gave to the agent and took from it, or from this process where there is none.
-func (s system) examineProcess(group uint32, method string) []routers.Finding {
+func (s system) examineProcess(u unit, group uint32, method string) []routers.Finding {
 	pid, subject := "self", "this process"
 	agent := s.agent()
 	if agent != 0 {
@@ -45,7 +45,7 @@ func (s system) examineProcess(group uint32, method string) []routers.Finding {
 		return nil
 	}
 	mounts, _ := os.ReadFile(filepath.Join("/proc", pid, "mountinfo"))
-	found := hardened(subject, p, string(mounts))
+	found := hardened(subject, p, string(mounts), u)
 	if agent == 0 {
 		return found
 	}
@@ -129,8 +129,8 @@ func parseStatus(text string) process {
 	return p
 }
 
-// hardened judges a process and its mountinfo.
-func hardened(subject string, p process, mounts string) []routers.Finding {
+// hardened judges a process and its mountinfo. What made a directory read-only its unit tells.
+func hardened(subject string, p process, mounts string, u unit) []routers.Finding {
 	var found []routers.Finding
 	bad := func(r restriction) { found = append(found, r.finding(subject)) }
 	if p.bounding&(1<<unix.CAP_SYS_ADMIN) == 0 {
@@ -145,11 +145,23 @@ func hardened(subject string, p process, mounts string) []routers.Finding {
 			continue
 		}
 		switch {
+		case strings.Contains(words[3], "systemd/inaccessible/") && slices.Contains(needed, words[4]):
+			bad(hidden)
 		case words[4] == "/tmp" && strings.Contains(words[3], "systemd-private-"):
 			bad(ownTmp)
 		case words[4] == "/opt/vyatta/config" && slices.Contains(strings.Split(words[5], ","), "ro"):
-			bad(readOnly)
+			bad(u.lockedBy())
 		}
 	}
 	return found
+}
+
+// lockedBy is the setting that made /opt/vyatta/config read-only; of a unit that does not tell, both that may have.
+func (u unit) lockedBy() restriction {
+	for _, r := range []restriction{readOnly, keptFrom} {
+		if r.of(u) {
+			return r
+		}
+	}
+	return restriction{setting: "ProtectSystem=strict, or ReadOnlyPaths=,", text: readOnly.text}
 }

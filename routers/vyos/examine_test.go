@@ -1,7 +1,9 @@
 package vyos
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -47,6 +49,7 @@ func worst(t *testing.T, fs []routers.Finding, most routers.Severity) {
 func TestExamine(t *testing.T) {
 	b := open(t, vyostest.Options{})
 	ps := []netip.Prefix{one, one6}
+	b.delivers(ps...)
 	for _, c := range []struct {
 		name     string
 		options  Options
@@ -91,13 +94,70 @@ func TestExamine(t *testing.T) {
 	}
 	b.install()
 	r := b.router(Options{Method: MethodStatic})
-	for _, f := range []string{"ipv4", "ipv6"} {
-		b.vtysh("router bgp 65001", "address-family "+f+" unicast", "no redistribute static", "no redistribute kernel")
+	const bgp, names = "set protocols bgp address-family ", "(VyOS 1.3: `protocols bgp ASN …`), and that route-map with a prefix-list of what is to be announced (see contrib/vyos), commit, save"
+	b.vtysh("router bgp 65001", "address-family ipv6 unicast", "no redistribute static", "no redistribute kernel")
+	fs := b.examine(r, ps)
+	found(t, fs, routers.Failing, "bgpd ipv6: does not redistribute static routes", "`"+bgp+"ipv6-unicast redistribute static route-map ANYCAST6` "+names)
+	if all := list(fs); strings.Contains(all, "ipv4: does not") || strings.Contains(all, "set protocols bgp address-family ipv4") {
+		t.Errorf("IPv4 lacks nothing:\n%s", all)
 	}
-	found(t, b.examine(r, ps), routers.Failing, "bgpd", "set protocols bgp address-family ipv4-unicast redistribute static")
-	found(t, b.examine(b.router(Options{}), ps), routers.Failing, "bgpd", "set protocols bgp address-family ipv4-unicast redistribute kernel")
-	b.vtysh("router bgp 65001", "address-family ipv4 unicast", "redistribute static")
-	found(t, b.examine(r, []netip.Prefix{one}), routers.Warning, "bgpd", "tag 666", "redistribute static route-map NAME")
+	b.vtysh("router bgp 65001", "address-family ipv4 unicast", "no redistribute static", "no redistribute kernel")
+	fs = b.examine(b.router(Options{}), ps)
+	found(t, fs, routers.Failing, "bgpd ipv4: does not redistribute kernel routes", "`"+bgp+"ipv4-unicast redistribute kernel route-map ANYCAST` "+names)
+	found(t, fs, routers.Failing, "bgpd ipv6: does not redistribute kernel routes", "`"+bgp+"ipv6-unicast redistribute kernel route-map ANYCAST6` "+names)
+	b.vtysh("router bgp 65001", "address-family ipv4 unicast", "redistribute static", "redistribute kernel", "exit", "address-family ipv6 unicast", "redistribute kernel route-map EVERY", "exit", "exit", "route-map EVERY permit 10")
+	found(t, b.examine(r, []netip.Prefix{one}), routers.Warning, "bgpd", "tag 666", bgp+"ipv4-unicast redistribute static route-map ANYCAST`", "with an entry that has `match tag 666`")
+	fs = b.examine(b.router(Options{}), ps)
+	found(t, fs, routers.Warning, "bgpd ipv4: redistributes kernel routes without a route-map", bgp+"ipv4-unicast redistribute kernel route-map ANYCAST`")
+	found(t, fs, routers.Warning, "bgpd ipv6: redistributes kernel routes through route-map EVERY, which lets everything through", "`set policy route-map EVERY rule N match ipv6 address prefix-list LIST`", "see contrib/vyos")
+}
+
+// A family that no neighbour has, and a neighbour without one, are told with VyOS's line.
+func TestExamineNeighbors(t *testing.T) {
+	b := open(t, vyostest.Options{})
+	b.install()
+	b.delivers(both...)
+	b.vtysh("router bgp 65001", "neighbor 2001:db8:9::9 remote-as 65009", "no bgp default ipv4-unicast")
+	r := b.router(Options{})
+	worst(t, b.examine(r, both[:1]), routers.Warning)
+	found(t, b.examine(r, both), routers.Warning, "neighbor 2001:db8:9::9", "not established: Idle, as no address-family is activated for it", "`set protocols bgp neighbor 2001:db8:9::9 address-family ipv6-unicast` (VyOS 1.3")
+	var off []string
+	for _, p := range b.neighbors() {
+		off = append(off, "no neighbor "+p+" activate")
+	}
+	b.vtysh(append([]string{"router bgp 65001", "address-family ipv6 unicast"}, off...)...)
+	found(t, b.examine(r, both), routers.Failing, "bgpd ipv6: there is no neighbour with this address-family", "`set protocols bgp neighbor NEIGHBOR address-family ipv6-unicast` (VyOS 1.3", "commit, save")
+}
+
+// neighbors are those of the node's bgpd.
+func (b *bench) neighbors() []string {
+	b.Helper()
+	out, err := b.lab.Nodes[0].FRR.Vtysh(b.Context(), "show bgp neighbors json")
+	b.must(err)
+	var all map[string]any
+	b.must(json.Unmarshal([]byte(out), &all))
+	return slices.Collect(maps.Keys(all))
+}
+
+// Of a prefix one address has to be taken in.
+func TestUndelivered(t *testing.T) {
+	p := netip.MustParsePrefix
+	locals := []netip.Prefix{p("127.0.0.0/8"), p("192.0.2.53/32"), p("198.51.100.0/24"), p("2001:db8:53::53/128")}
+	for prefix, words := range map[string][]string{
+		"192.0.2.0/24": nil, "198.51.100.7/32": nil, "2001:db8:53::/48": nil, "192.0.2.53/32": nil,
+		"203.0.113.0/24":     {"203.0.113.0/24", "blackhole drops", "`set interfaces dummy dum0 address 203.0.113.1/32`"},
+		"192.0.2.54/32":      {"192.0.2.54/32", "blackhole drops", "`ip route add local 192.0.2.54/32 dev lo`", "/config/scripts/vyos-postconfig-bootup.script"},
+		"2001:db8:54::/48":   {"`set interfaces dummy dum0 address 2001:db8:54::1/128`"},
+		"2001:db8:54::1/128": {"`ip -6 route add local 2001:db8:54::1/128 dev lo`"},
+	} {
+		fs := undelivered(locals, []netip.Prefix{p(prefix)})
+		if words == nil && len(fs) > 0 || len(fs) > 1 {
+			t.Errorf("%s: %s", prefix, list(fs))
+		}
+		if words != nil {
+			found(t, fs, routers.Warning, words...)
+		}
+	}
 }
 
 // install puts into the system what contrib/vyos does.
@@ -108,6 +168,7 @@ func (b *bench) install() {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
+	b.must(os.WriteFile(b.system.Path("/config/vouch.toml"), nil, 0o644))
 }
 
 func (b *bench) examine(r *Router, ps []netip.Prefix) []routers.Finding {

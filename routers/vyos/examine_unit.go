@@ -24,7 +24,7 @@ type unit struct {
 
 // asked are the settings that matter here, systemd.exec(5), systemd.kill(5) and systemd.resource-control(5).
 var asked = []string{"LoadState", "FragmentPath", "ExecStart", "KillMode", "User", "Group", "UMask", "PrivateDevices", "DevicePolicy", "DeviceAllow",
-	"PrivateTmp", "PrivateNetwork", "NoNewPrivileges", "ProtectSystem", "CapabilityBoundingSet", "SystemCallFilter", "RestrictSUIDSGID"}
+	"PrivateTmp", "PrivateNetwork", "NoNewPrivileges", "ProtectSystem", "ReadOnlyPaths", "ReadWritePaths", "InaccessiblePaths", "TemporaryFileSystem", "CapabilityBoundingSet", "SystemCallFilter", "RestrictSUIDSGID"}
 
 // unit asks systemd, which alone knows of every file that has a say, and where that does not know the unit, reads the
 // files.
@@ -131,13 +131,18 @@ type restriction struct {
 
 // The restrictions that a process shows too.
 var (
-	ownTmp    = restriction{"PrivateTmp=", "has a /tmp of its own, where VyOS's boot is never finished", func(u unit) bool { return u.yes("PrivateTmp") }}
-	noNew     = restriction{"NoNewPrivileges=", "may gain no privileges, so that a session cannot be mounted, and a commit would take away what it does not see", func(u unit) bool { return u.yes("NoNewPrivileges") && !u.root() }}
-	readOnly  = restriction{"ProtectSystem=strict", "cannot write to /opt/vyatta/config", func(u unit) bool { return u.last("ProtectSystem") == "strict" }}
+	ownTmp   = restriction{"PrivateTmp=", "has a /tmp of its own, where VyOS's boot is never finished", func(u unit) bool { return u.yes("PrivateTmp") }}
+	noNew    = restriction{"NoNewPrivileges=", "may gain no privileges, so that a session cannot be mounted, and a commit would take away what it does not see", func(u unit) bool { return u.yes("NoNewPrivileges") && !u.root() }}
+	readOnly = restriction{"ProtectSystem=strict", "cannot write to /opt/vyatta/config", func(u unit) bool { return u.last("ProtectSystem") == "strict" }}
+	keptFrom = restriction{"ReadOnlyPaths=", "cannot write to /opt/vyatta/config", func(u unit) bool {
+		return u.covers("/opt/vyatta/config", "ReadOnlyPaths") && !u.covers("/opt/vyatta/config", "ReadWritePaths")
+	}}
+	hidden    = restriction{"InaccessiblePaths=, or what it has of /dev/fuse, /tmp, /config and /opt/vyatta,", "has no access to what a commit needs, so that none is made", func(u unit) bool { return u.hides("InaccessiblePaths") }}
 	unbounded = restriction{"CapabilityBoundingSet= without CAP_SYS_ADMIN", "has no CAP_SYS_ADMIN in its bounding set, so that VyOS's programs cannot be run", func(u unit) bool { return !u.bounded("cap_sys_admin") }}
 )
 
-var restrictions = []restriction{ownTmp, noNew, readOnly, unbounded,
+var restrictions = []restriction{ownTmp, noNew, readOnly, keptFrom, hidden, unbounded,
+	{"TemporaryFileSystem=, or what it has of /dev, /tmp, /config and /opt/vyatta,", "has an empty directory in the place of what a commit needs, so that none is made", func(u unit) bool { return u.hides("TemporaryFileSystem") }},
 	{"PrivateDevices=", "has a /dev without fuse, so that a session is not mounted, and a commit in it would erase the router's configuration", func(u unit) bool { return u.yes("PrivateDevices") }},
 	{"DevicePolicy=, or give it DeviceAllow=/dev/fuse rw,", "may not open /dev/fuse, so that a session is not mounted, and a commit in it would erase the router's configuration", func(u unit) bool { return u.shut() && !u.yes("PrivateDevices") }},
 	{"SystemCallFilter=", "may not mount, which a session has to be", unit.filtered},
@@ -149,6 +154,25 @@ func (r restriction) finding(subject string) routers.Finding {
 }
 
 func (u unit) root() bool { return slices.Contains([]string{"", "root", "0"}, u.last("User")) }
+
+// needed is what a commit works on, and with.
+var needed = []string{"/dev/fuse", "/tmp", "/config", "/opt/vyatta", "/opt/vyatta/config", "/opt/vyatta/sbin", "/opt/vyatta/etc", "/opt/vyatta/share"}
+
+// hides tells whether a setting of paths takes something away that a commit needs.
+func (u unit) hides(setting string) bool {
+	return slices.ContainsFunc(needed, func(path string) bool { return u.covers(path, setting) })
+}
+
+// covers tells whether a path is in one of those of a setting.
+func (u unit) covers(path, setting string) bool {
+	for _, word := range strings.Fields(strings.Join(u.set[setting], " ")) {
+		dir, _, _ := strings.Cut(strings.TrimLeft(word, "-+"), ":")
+		if dir = strings.TrimSuffix(dir, "/"); path == dir || strings.HasPrefix(path, dir+"/") {
+			return true
+		}
+	}
+	return false
+}
 
 // bounded tells whether a capability may be had.
 func (u unit) bounded(capability string) bool {

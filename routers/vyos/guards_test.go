@@ -48,6 +48,22 @@ func TestMounted(t *testing.T) {
 	}
 }
 
+// What cannot be looked at may be pending.
+func TestUnsettled(t *testing.T) {
+	for _, path := range []string{"", confirmTimer, shutdownPlan, filepath.Dir(confirmTimer)} {
+		s := system{t.TempDir()}
+		if path != "" {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(s.path(path)), 0o755), os.WriteFile(s.path(path), nil, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		words := map[string]string{confirmTimer: "commit-confirm is pending, ", shutdownPlan: "a reboot is planned", filepath.Dir(confirmTimer): "cannot be read"}[path]
+		if why := s.unsettled(); (why == "") != (path == "") || !strings.Contains(why, words) {
+			t.Errorf("%s: %q", path, why)
+		}
+	}
+}
+
 // What a session would change is known whole, or nothing is committed.
 func TestSessionUnread(t *testing.T) {
 	for script, words := range map[string]string{

@@ -132,7 +132,7 @@ func (s *static) hold(j *job) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.Step)
 	defer cancel()
 	origins, _ := s.source.Zebra(ctx, prefixes(cs))
-	_ = s.hasten(ctx, cs, origins) // the next call meets it too, and tells
+	_, _ = s.hasten(ctx, cs, origins) // the next call meets it too, and tells
 }
 
 // tell has a transaction that an earlier call left running know what is wanted now.
@@ -207,30 +207,31 @@ func (s *static) unfinished(j *job, ended error) error {
 // stale is when what became of a job is no answer any more to who asks for the same.
 const stale = time.Minute
 
-// unsaved gives the job that an earlier call left running, when it has ended by now and could not save what it committed;
-// nil: there is none.
-func (s *static) unsaved() *job {
+// earlier tells, of each prefix that a job was to make which an earlier call left running, that this goes on, or what it came
+// to: nil where it went well.
+func (s *static) earlier() map[netip.Prefix]error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running == nil {
+	j := s.running
+	s.mu.Unlock()
+	if j == nil {
 		return nil
 	}
-	select {
-	case <-s.running.done:
-	default:
-		return nil
+	told := map[netip.Prefix]error{}
+	for p := range j.makes {
+		select {
+		case <-j.done:
+			if !j.broken || errors.Is(j.err, errUnsaved) {
+				told[p] = routers.About(j.err, p)
+			}
+		default:
+			told[p] = s.unfinished(j, nil)
+		}
 	}
-	if !errors.Is(s.running.err, errUnsaved) {
-		return nil
-	}
-	return s.running
+	return told
 }
 
-// made tells whether it was to make anything of a prefix; nil makes nothing.
+// made tells whether it was to make anything of a prefix.
 func (j *job) made(p netip.Prefix) bool {
-	if j == nil {
-		return false
-	}
 	_, ok := j.makes[p]
 	return ok
 }

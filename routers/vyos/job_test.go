@@ -3,6 +3,7 @@ package vyos
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -28,6 +29,31 @@ func TestUnfinishedIsOneText(t *testing.T) {
 	since := j.began.Add(time.Minute)
 	j.committing.Store(&since)
 	text("still committing, since 10:01:00")
+}
+
+// What cannot be read is asked for by nobody: a reading tells that its commit goes on, and what it came to, or nothing.
+func TestEndOfACommitIsRead(t *testing.T) {
+	s := New(Options{Method: MethodStatic, Root: t.TempDir()}).method.(*static)
+	read := func() []routers.Observation {
+		os, _ := s.observe(t.Context(), []netip.Prefix{one, two}) // there is no FRR
+		return os
+	}
+	before, since := read(), time.Date(2026, 1, 1, 10, 0, 0, 0, time.Local)
+	for _, c := range []struct {
+		err   error
+		words string
+	}{{nil, ""}, {&routers.PrefixError{Prefix: one, Err: routers.ErrRefused}, "refused"}, {&routers.PrefixError{Prefix: two, Err: routers.ErrRefused}, ""}} {
+		s.running = &job{done: make(chan struct{}), makes: map[netip.Prefix]routers.Want{one: routers.Announced}}
+		s.running.committing.Store(&since)
+		if o := read(); !strings.Contains(o[0].Detail, "still committing, since 10:00:00") || o[1].Detail != before[1].Detail {
+			t.Errorf("while it commits: %+v", o)
+		}
+		s.running.err = c.err
+		close(s.running.done)
+		if o := read(); o[0].Detail != join(before[0].Detail, c.words) || o[0].Broken {
+			t.Errorf("%v: %+v", c.err, o)
+		}
+	}
 }
 
 // A route that comes back is taken out at once, and not at the next tick. So is what a commit of others may have brought

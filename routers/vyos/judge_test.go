@@ -68,6 +68,29 @@ func fake(t *testing.T, script string) system {
 	return s
 }
 
+// What is not there while nobody commits is not looked for again; which a lock tells, and when the configuration was
+// written, for a commit that came and went meanwhile.
+func TestAbsenceIsReadOnceWhereNobodyCommits(t *testing.T) {
+	for script, times := range map[string]int{"": 1, "rm -rf opt/vyatta/config/active/*; touch -d 2020-01-01 opt/vyatta/config/active": 2} {
+		s := fake(t, "echo >>called\n"+script+"\necho \"set 'static'\"")
+		if err := os.MkdirAll(s.path(activeDir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		st := New(Options{Method: MethodStatic, Root: s.root}).method.(*static)
+		if _, err := st.plan(t.Context(), []routers.Change{{Prefix: one, Want: routers.Withdrawn}}); err != nil {
+			t.Fatal(err)
+		}
+		if text, _ := os.ReadFile(s.path("called")); len(text) != times {
+			t.Errorf("%q: read %d times, want %d", script, len(text), times)
+		}
+		_ = os.Remove(s.path("called"))
+		_, _ = st.observe(t.Context(), []netip.Prefix{one}) // beside no FRR
+		if text, _ := os.ReadFile(s.path("called")); script == "" && len(text) != 1 {
+			t.Errorf("an observation read %d times", len(text))
+		}
+	}
+}
+
 // A commit rewrites the running configuration in place: what is not there is looked for once more.
 func TestAbsenceIsReadTwice(t *testing.T) {
 	for name, origin := range map[string]frr.Origin{"all there was is gone": {}, "zebra has it": {There: true}} {
@@ -76,7 +99,7 @@ func TestAbsenceIsReadTwice(t *testing.T) {
 		st := &static{system: s}
 		a, err := s.readActive(t.Context(), []netip.Prefix{p}, leaves{})
 		if err == nil {
-			a, err = st.again(t.Context(), []netip.Prefix{p}, map[netip.Prefix]frr.Origin{p: origin}, a)
+			a, err = st.again(t.Context(), []netip.Prefix{p}, map[netip.Prefix]frr.Origin{p: origin}, a, calm{})
 		}
 		if err != nil || !a.nodes[p].there {
 			t.Errorf("%s: %+v, %v", name, a, err)

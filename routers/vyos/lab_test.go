@@ -26,18 +26,30 @@ var (
 // source redistributes what the methods make, in the way that is worse when it is degraded.
 const source = ` address-family ipv4 unicast
   redistribute static route-map STATIC
-  redistribute kernel
+  redistribute kernel route-map OURS
  exit-address-family
  address-family ipv6 unicast
   redistribute static route-map STATIC
-  redistribute kernel
+  redistribute kernel route-map OURS
  exit-address-family
 exit
-route-map STATIC permit 5
+` + ownList + `route-map STATIC permit 5
  match tag 666
  set metric 666
 exit
 route-map STATIC permit 10
+ call OURS
+exit
+`
+
+// ownList lets through what the tests announce.
+const ownList = `ip prefix-list OURS permit 10.0.0.0/8 le 32
+ipv6 prefix-list OURS permit 2001:db8::/32 le 128
+route-map OURS permit 10
+ match ip address prefix-list OURS
+exit
+route-map OURS permit 20
+ match ipv6 address prefix-list OURS
 exit
 `
 
@@ -72,6 +84,16 @@ func (b *bench) router(o Options) *Router {
 		}
 	})
 	return r
+}
+
+// delivers has the kernel of the node take in what comes for the prefixes.
+func (b *bench) delivers(ps ...netip.Prefix) {
+	b.Helper()
+	for _, p := range ps {
+		family := map[bool]string{true: "-4", false: "-6"}[p.Addr().Is4()]
+		_, err := b.lab.Nodes[0].Run(b.Context(), "ip", family, "route", "replace", "local", p.String(), "dev", "lo")
+		b.must(err)
+	}
 }
 
 func (b *bench) do(f func() error) error { return b.lab.Nodes[0].Do(f) }

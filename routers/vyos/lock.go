@@ -56,6 +56,25 @@ func (s *static) watchLock(ctx context.Context, wake func()) {
 	}
 }
 
+// A calm is how the lock of all commits and the running configuration stand at a time.
+type calm struct {
+	free    bool  // nobody commits, as far as that can be read
+	written int64 // when the configuration was, in nanoseconds since 1970
+}
+
+// calm looks at both, and changes nothing.
+func (s system) calm() calm {
+	pid, err := s.holder()
+	c := calm{free: err == nil && pid == 0}
+	if info, err := os.Stat(s.path(activeDir)); err == nil {
+		c.written = info.ModTime().UnixNano()
+	}
+	return c
+}
+
+// lasts tells whether nobody has committed since: the running configuration is still what was read of it meanwhile.
+func (c calm) lasts(s system) bool { return c.free && s.calm() == c }
+
 // ours tells whether a process is one of vouch's commits. One that is gone already is taken for one: what was refused
 // must not be asked for again by the end of its own commit.
 func ours(pid int) bool {

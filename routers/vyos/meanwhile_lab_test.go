@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,7 +18,7 @@ import (
 // What others do between a decision and its commit; both ways of configuring stand these.
 var meanwhile = []scene{
 	{name: "a lock just before the commit", play: func(b *bench, r *Router) {
-		done, release := b.heldUp("showConfig", r, routers.Announced, one)
+		done, release := b.heldUp("my_commit", r, routers.Announced, one)
 		free := b.system.HoldLock()
 		release()
 		b.wait("the commit to meet it", func() error {
@@ -90,6 +91,31 @@ var meanwhile = []scene{
 			b.Errorf("his route went along: %q", b.system.Active())
 		}
 		b.system.OperatorCommit("delete protocols static")
+	}},
+	{name: "a route comes after what is there was read", system: vyostest.Options{Collapse: true}, play: func(b *bench, r *Router) {
+		his := "protocols static route 198.51.100.0/24 blackhole"
+		b.announced(r, one)
+		done, release := b.heldUp("listActiveNodes", r, routers.Withdrawn, one)
+		b.system.OperatorCommit("set " + his)
+		release()
+		if err := <-done; err != nil {
+			b.Log(err)
+		}
+		b.withdrawn(r, one)
+		if !slices.Contains(b.system.Active(), his) {
+			b.Errorf("his route went along: %q", b.system.Active())
+		}
+		b.system.OperatorCommit("delete protocols static")
+	}},
+	{name: "VyOS does not say what it has", options: Options{Patience: 1, Timeout: 5 * time.Second}, play: func(b *bench, r *Router) {
+		b.wait("to be announced", func() error { return b.apply(r, routers.Announced, one) })
+		b.becomes(r, routers.Advertised, false, one)
+		done, release := b.heldUp("showActive", r, routers.Withdrawn, one)
+		b.wantError(<-done, routers.ErrBusy, "taken out of FRR", "cli-shell-api")
+		b.core(false, one)
+		release()
+		b.wait("to be withdrawn", func() error { return b.apply(r, routers.Withdrawn, one) })
+		b.becomes(r, routers.Absent, false, one)
 	}},
 	{name: "a foreign change in our session", play: func(b *bench, r *Router) {
 		done, release := b.heldUp("showConfig", r, routers.Announced, one)

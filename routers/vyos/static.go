@@ -40,6 +40,7 @@ const settle = 10 * time.Millisecond
 func (s *static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Observation, error) {
 	var origins []frr.Origin
 	var err error
+	before := s.system.calm()
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -48,9 +49,9 @@ func (s *static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 	a, unread := s.system.readActive(ctx, ps, s.options.leaves())
 	<-read
 	if unread == nil {
-		a, unread = s.again(ctx, ps, index(origins), a)
+		a, unread = s.again(ctx, ps, index(origins), a, before)
 	}
-	others, epoch, unsaved := kernelRoutes(ctx, origins), s.epoch.Load(), s.unsaved()
+	others, epoch, told := kernelRoutes(ctx, origins), s.epoch.Load(), s.earlier()
 	os := make([]routers.Observation, len(ps))
 	for i, o := range origins {
 		n := a.nodes[ps[i]]
@@ -60,9 +61,11 @@ func (s *static) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obse
 		mine.foreign = foreign(ps[i], n, o)
 		os[i] = judge(o, mine)
 		os[i].Epoch = epoch
-		if unsaved.made(ps[i]) { // the next call takes it in, and tells
-			os[i].Broken, os[i].Detail = true, join(os[i].Detail, unsaved.err.Error())
+		unsaved := errors.Is(told[ps[i]], errUnsaved)
+		if told[ps[i]] != nil && (unsaved || os[i].Stage == routers.Unknown) { // nobody asks for what cannot be read, and is told
+			os[i].Detail = join(os[i].Detail, told[ps[i]].Error())
 		}
+		os[i].Broken = os[i].Broken || unsaved // the next call takes it in, and tells
 		if n.blackhole && o.Unread == nil && !o.There {
 			os[i].Detail = join(os[i].Detail, "the next commit may put it into FRR again, as long as it is in VyOS's configuration")
 		}
@@ -92,12 +95,13 @@ func index(origins []frr.Origin) map[netip.Prefix]frr.Origin {
 	return all
 }
 
-// again reads the running configuration once more where it lacks what zebra has, or all there was.
-func (s *static) again(ctx context.Context, ps []netip.Prefix, origins map[netip.Prefix]frr.Origin, a active) (active, error) {
+// again reads the running configuration once more where it lacks what zebra has, or all there was, and somebody may have
+// committed since before.
+func (s *static) again(ctx context.Context, ps []netip.Prefix, origins map[netip.Prefix]frr.Origin, a active, before calm) (active, error) {
 	doubtful := func(p netip.Prefix) bool {
 		return !a.nodes[p].blackhole && (origins[p].There || len(a.routes[routeNode(p)]) == 0)
 	}
-	if !slices.ContainsFunc(ps, doubtful) {
+	if !slices.ContainsFunc(ps, doubtful) || before.lasts(s.system) {
 		return a, nil
 	}
 	if err := pause(ctx, settle); err != nil {
@@ -111,7 +115,7 @@ func (s *static) again(ctx context.Context, ps []netip.Prefix, origins map[netip
 // hangs nothing is committed: that would hang too, and have the lock of all others meanwhile.
 func (s *static) apply(ctx context.Context, cs []routers.Change) error {
 	s.tell(cs)
-	early, err := s.early(ctx, cs)
+	took, early, err := s.early(ctx, cs)
 	if err != nil {
 		return err
 	}
@@ -125,14 +129,14 @@ func (s *static) apply(ctx context.Context, cs []routers.Change) error {
 		if ctx.Err() != nil {
 			return routers.Errorf(errors.Join(routers.ErrBusy, routers.ErrUnderway, ctx.Err()), "VyOS's session, begun at %s, has ended just now", ended.began.Format(time.TimeOnly))
 		}
-		if early, err = s.early(ctx, cs); err != nil {
+		if took, early, err = s.early(ctx, cs); err != nil {
 			return err
 		}
 		cs, err = ended.outcome(cs)
 		failed = append(failed, err)
 	}
 	if len(cs) > 0 {
-		failed = append(failed, s.follow(ctx, cs))
+		failed = append(failed, s.follow(ctx, cs, took))
 	}
 	if err := routers.Join(failed...); err != nil {
 		return routers.Join(early, err)
@@ -140,21 +144,31 @@ func (s *static) apply(ctx context.Context, cs []routers.Change) error {
 	return nil
 }
 
-// early takes what is to be withdrawn out of FRR and the kernel. What it could not matters no more, when the commit
-// goes well; the second error ends all.
-func (s *static) early(ctx context.Context, cs []routers.Change) (error, error) {
+// early takes what is to be withdrawn out of FRR and the kernel, and tells whether FRR had any. What it could not matters
+// no more, when the commit goes well; the second error ends all.
+func (s *static) early(ctx context.Context, cs []routers.Change) (took bool, late, dark error) {
 	kernel := dropKernelRoutes(ctx, cs, func(c routers.Change) bool { return c.Want == routers.Withdrawn })
 	origins, dark := s.source.Zebra(ctx, prefixes(cs))
 	if dark != nil && (hangs(dark) || ctx.Err() != nil) {
-		return nil, routers.Join(routers.Errorf(dark, "nothing was committed, as FRR does not answer: %w", dark), kernel)
+		return false, nil, routers.Join(routers.Errorf(dark, "nothing was committed, as FRR does not answer: %w", dark), kernel)
 	}
-	return routers.Join(dark, s.hasten(ctx, cs, origins), kernel), nil
+	took, err := s.hasten(ctx, cs, origins)
+	return took, routers.Join(dark, err, kernel), nil
 }
 
-// follow has VyOS's configuration be as is wanted, and FRR as that is.
-func (s *static) follow(ctx context.Context, cs []routers.Change) error {
+// follow has VyOS's configuration be as is wanted, and FRR as that is. Where FRR was changed just now, that is to be read
+// first, and a VyOS that does not say soon what it has is asked by the next call.
+func (s *static) follow(ctx context.Context, cs []routers.Change, changed bool) error {
 	before := s.system.committer()
-	p, err := s.plan(ctx, cs)
+	asking, cancel := ctx, func() {}
+	if changed {
+		asking, cancel = context.WithTimeout(ctx, max(s.options.Patience, s.options.Timeout))
+	}
+	p, err := s.plan(asking, cs)
+	cancel()
+	if err != nil && ctx.Err() == nil && asking.Err() != nil {
+		return routers.Errorf(errors.Join(routers.ErrBusy, err), "what is withdrawn is taken out of FRR, and nothing was committed yet, as VyOS does not say what it has: %w", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -178,9 +192,9 @@ func (s *static) follow(ctx context.Context, cs []routers.Change) error {
 	return dropKernelRoutes(ctx, cs, func(routers.Change) bool { return true })
 }
 
-// hasten removes the withdrawn routes from FRR: VyOS takes seconds. Its error does not matter when the commit, which
-// does the same, goes well.
-func (s *static) hasten(ctx context.Context, cs []routers.Change, origins []frr.Origin) error {
+// hasten removes the withdrawn routes from FRR: VyOS takes seconds. It tells whether any were. Its error does not
+// matter when the commit, which does the same, goes well.
+func (s *static) hasten(ctx context.Context, cs []routers.Change, origins []frr.Origin) (took bool, err error) {
 	var there []netip.Prefix
 	for i, c := range cs {
 		if c.Want == routers.Withdrawn && origins[i].There {
@@ -188,19 +202,20 @@ func (s *static) hasten(ctx context.Context, cs []routers.Change, origins []frr.
 		}
 	}
 	if len(there) == 0 {
-		return nil
+		return false, nil
 	}
-	return s.source.RemoveStatic(ctx, there)
+	err = s.source.RemoveStatic(ctx, there)
+	return err == nil, err
 }
 
 // plan reads all that the changes depend on, and decides.
 func (s *static) plan(ctx context.Context, cs []routers.Change) (plan, error) {
-	ps := prefixes(cs)
+	ps, before := prefixes(cs), s.system.calm()
 	origins, _ := s.source.Zebra(ctx, ps) // what it cannot tell repairs nothing
 	byPrefix := index(origins)
 	a, err := s.system.readActive(ctx, ps, s.options.leaves())
 	if err == nil {
-		a, err = s.again(ctx, ps, byPrefix, a)
+		a, err = s.again(ctx, ps, byPrefix, a, before)
 	}
 	if err != nil {
 		return plan{}, err

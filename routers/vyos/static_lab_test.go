@@ -36,6 +36,23 @@ func TestSave(t *testing.T) {
 	b.calls("vyos-save-config.py", 4)
 }
 
+// What is saved while a commit-confirm is pending is what VyOS would boot to take that back.
+func TestSaveWaitsForConfirm(t *testing.T) {
+	b := open(t, vyostest.Options{})
+	for i, via := range []string{ViaConfig, ViaVbash} {
+		r := b.router(Options{Method: MethodStatic, Via: via, Save: true})
+		b.announced(r, one)
+		confirm, _ := b.system.CommitConfirm("set system host-name r" + via)
+		b.wantError(b.apply(r, routers.Withdrawn, one), routers.ErrBusy, "committed, but not saved", "commit-confirm")
+		b.calls("vyos-save-config.py", 3*i+1)
+		b.becomes(r, routers.Absent, false, one)
+		confirm()
+		b.announced(r, one)
+		b.withdrawn(r, one)
+		b.calls("vyos-save-config.py", 3*i+3)
+	}
+}
+
 func TestStaticLife(t *testing.T) {
 	for _, via := range []string{ViaConfig, ViaVbash} {
 		for _, style := range styles {

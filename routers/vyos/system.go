@@ -130,13 +130,18 @@ func (s system) group() (uint32, error) {
 	return 0, routers.Errorf(routers.ErrRefused, "there is no group %s, without which everybody else would be locked out: is this VyOS?", groupName)
 }
 
-// unsettled says why what is committed now may be undone without a word; empty: nothing is known that would.
+// unsettled says why what is committed now may be undone without a word, or that it cannot be told; empty: nothing will.
 func (s system) unsettled() string {
-	if _, err := os.Lstat(s.path(confirmTimer)); err == nil {
-		return "a commit-confirm is pending, which takes it back with everything else unless it is confirmed: run confirm"
-	}
-	if _, err := os.Lstat(s.path(shutdownPlan)); err == nil {
-		return "a reboot is planned (commit-confirm, or shutdown): run confirm, or shutdown -c"
+	for _, pending := range []struct{ path, why string }{
+		{confirmTimer, "a commit-confirm is pending, which takes it back with everything else unless it is confirmed: run confirm"},
+		{shutdownPlan, "a reboot is planned (commit-confirm, or shutdown): run confirm, or shutdown -c"},
+	} {
+		switch _, err := os.Lstat(s.path(pending.path)); {
+		case err == nil:
+			return pending.why
+		case !errors.Is(err, os.ErrNotExist):
+			return "whether a commit-confirm is pending cannot be read (" + err.Error() + "): run vouch as root"
+		}
 	}
 	return ""
 }

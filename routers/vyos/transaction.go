@@ -125,33 +125,16 @@ func (t *transaction) commit(ctx context.Context, s *session) error {
 		if err := t.free(ctx, until); err != nil {
 			return err
 		}
+		before := t.system.calm()
 		if changed, err := s.changed(ctx); err != nil || !changed { // without its mount a session has forgotten all
 			return routers.Join(err, s.whole())
 		}
-		diff, err := s.diff(ctx)
-		if err == nil {
-			err = t.check(ctx, diff)
+		if err := t.only(ctx, s); err != nil {
+			return err
 		}
-		if err == nil {
-			err = s.whole()
-		}
+		out, err := t.attempt(s, before)
 		if err != nil {
 			return err
-		}
-		if err := broken(ctx); err != nil {
-			return err
-		}
-		said := t.system.said()
-		t.commits(true)
-		got, err := s.lasting(s.spec(s.program("my_commit")))
-		t.commits(false)
-		if err != nil {
-			return err
-		}
-		out := classify(got)
-		if out.verdict == refusal && strings.HasPrefix(out.reason, mute) {
-			got.Stdout = append(got.Stdout, said.since()...)
-			out = classify(got)
 		}
 		if out.verdict != busy {
 			return routers.Join(out.err("commit"), t.save(s, out))
@@ -165,16 +148,57 @@ func (t *transaction) commit(ctx context.Context, s *session) error {
 	}
 }
 
+// only wants what the session would change to be only what it is to change, and somebody to want it still.
+func (t *transaction) only(ctx context.Context, s *session) error {
+	diff, err := s.diff(ctx)
+	if err == nil {
+		err = t.check(ctx, diff)
+	}
+	if err == nil {
+		err = s.whole()
+	}
+	if err != nil {
+		return err
+	}
+	return broken(ctx)
+}
+
+// attempt runs the commit once, unless somebody has committed since before, or does: where ours is the last route the
+// node above is deleted with all that has come into it, which is not in what was read.
+func (t *transaction) attempt(s *session, before calm) (outcome, error) {
+	said := t.system.said()
+	if !before.lasts(t.system) {
+		return outcome{verdict: busy}, nil
+	}
+	t.commits(true)
+	got, err := s.lasting(s.spec(s.program("my_commit")))
+	t.commits(false)
+	if err != nil {
+		return outcome{}, err
+	}
+	out := classify(got)
+	if out.verdict == refusal && strings.HasPrefix(out.reason, mute) {
+		got.Stdout = append(got.Stdout, said.since()...)
+		out = classify(got)
+	}
+	return out, nil
+}
+
 // errUnsaved is of a commit that went well, and was not saved.
 var errUnsaved = errors.New("not saved")
 
 // save saves the whole configuration after a commit that changed something, where that is asked for. VyOS writes an
-// empty one when it takes the boot for unfinished.
+// empty one when it takes the boot for unfinished; and one that is saved while a commit-confirm is pending is what
+// VyOS 1.3 and 1.4 would boot to take it back.
 func (t *transaction) save(s *session, out outcome) error {
 	if !t.options.Save || out.verdict != done {
 		return nil
 	}
-	if _, err := s.ready(); err != nil {
+	_, err := s.ready()
+	if why := s.unsettled(); err == nil && why != "" {
+		err = routers.Errorf(routers.ErrBusy, "%s; the next commit of vouch that finds nothing pending saves", why)
+	}
+	if err != nil {
 		return routers.Errorf(errors.Join(err, errUnsaved), "committed, but not saved: %w", err)
 	}
 	for _, program := range []string{s.path("usr/libexec/vyos/vyos-save-config.py"), s.path(sbin, "vyatta-save-config.pl")} {

@@ -77,6 +77,9 @@ const (
 	maxMetric2 = 1<<24 - 2
 )
 
+// healthyMetric is that of a kernel route of driver vyos that is not degraded.
+const healthyMetric = 10
+
 // maxPrepend is how many AS numbers may be put before a path: routers drop much longer ones.
 const maxPrepend = 16
 
@@ -85,8 +88,11 @@ func degradedForms(t *table, d Degraded) {
 	within(t, "cost", d.Cost, bound[int]{1, maxCost, "100"})
 	within(t, "tag", d.Tag, bound[uint32]{least, most, "666"})
 	within(t, "metric", d.Metric, bound[uint32]{least, most, "1000"})
+	if d.Metric < healthyMetric && t.has("metric") && t.good("metric") {
+		t.refuse("metric", fmt.Sprintf("is better than %d, that of a route which is not degraded: this node would be preferred", healthyMetric), "use 1000 or leave it out")
+	}
 	within(t, "med", d.MED, bound[uint32]{least, most, "100"})
-	within(t, "metric2", d.Metric2, bound[uint32]{least, maxMetric2, "10000"})
+	within(t, "metric2", d.Metric2, bound[uint32]{least, maxMetric2, "20000"})
 	if t.has("route_map") {
 		t.matches("route_map", d.RouteMap, routeMapForm, `must be a route-map's name: up to 63 letters, digits, "_", "-", "." and ":"`,
 			"write it as show route-map does")

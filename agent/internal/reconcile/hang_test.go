@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"testing"
@@ -100,4 +101,20 @@ func TestPutBackWhileUnconfirmed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestBusyIsNotToldOfAnUnknown: nothing is asked for what cannot be read, so nobody hears of the end of what it waited for.
+func TestBusyIsNotToldOfAnUnknown(t *testing.T) {
+	run(t, Options{}, stages{}, func(r *rig) {
+		r.f.do(func() {
+			r.f.applyErr = func([]routers.Change) error { return routers.Errorf(routers.ErrBusy, "fake: locked by pid 7") }
+		})
+		r.loop.Want(Desired{a: announced})
+		r.until(time.Second, "busy", func(rep Report) bool { return errors.Is(rep.Outstanding[a].Err, routers.ErrBusy) })
+		r.f.do(func() { r.f.readErr = func() error { return errAway } })
+		r.until(10*time.Second, "unknown", reads(a, routers.Unknown))
+		if o := r.report().Outstanding[a]; o.Doing != Waiting || o.Err != nil {
+			t.Errorf("it tells %+v", o)
+		}
+	})
 }

@@ -367,6 +367,8 @@ func (l *ledger) outstanding() map[netip.Prefix]Outstanding {
 		switch {
 		case e.met():
 			o.Err = nil // what it complained of has come about
+		case o.Doing == Waiting && classOf(e.err) == busy:
+			o.Err = nil // nobody asks meanwhile, and it would be told when that is long over
 		case e.waits() && askable(w, s):
 			o.Next = e.next
 		}

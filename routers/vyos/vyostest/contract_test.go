@@ -2,8 +2,11 @@ package vyostest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -57,13 +60,54 @@ type router struct {
 // is the comparison of indents and blank lines, as these differ by release.
 func real() bool { return os.Getenv("VYOS_ROOT") == "/" }
 
+// unfit says why nothing can be tested by what VYOS_ROOT names; empty: it can. The system is below root.
+func unfit(named, root string, uid int) string {
+	if named == "" {
+		return ""
+	}
+	if named != "/" {
+		return fmt.Sprintf("VYOS_ROOT is %q: only / is a router; without it the stand-in is tested", named)
+	}
+	for _, file := range []string{"usr/bin/cli-shell-api", "opt/vyatta/sbin/my_commit", "opt/vyatta/config/active", "usr/bin/sg"} {
+		if _, err := os.Stat(filepath.Join(root, file)); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Sprintf("VYOS_ROOT is /, but this is no VyOS, as there is no /%s: run it on a router, or without VYOS_ROOT to test the stand-in", file)
+		}
+	}
+	if uid != 0 {
+		return fmt.Sprintf("VYOS_ROOT is /, and this is user %d: run it as root, such as by sudo -E", uid)
+	}
+	return ""
+}
+
+func TestUnfit(t *testing.T) {
+	router := t.TempDir()
+	for _, file := range []string{"usr/bin/cli-shell-api", "opt/vyatta/sbin/my_commit", "opt/vyatta/config/active/x", "usr/bin/sg"} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(router, filepath.Dir(file)), 0o755), os.WriteFile(filepath.Join(router, file), nil, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		named, root string
+		uid         int
+		want        string
+	}{
+		{"", router, 1000, ""},
+		{"/", router, 0, ""},
+		{"/", router, 1000, "run it as root"},
+		{"/", t.TempDir(), 0, "this is no VyOS"},
+		{"/", t.TempDir(), 1000, "this is no VyOS"},
+		{"/srv", router, 0, `VYOS_ROOT is "/srv"`},
+	} {
+		if got := unfit(c.named, c.root, c.uid); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%q, user %d: %q, want %q", c.named, c.uid, got, c.want)
+		}
+	}
+}
+
 // open gives the router that the environment names, and otherwise a stand-in over a real FRR.
 func open(t testing.TB, o vyostest.Options) *router {
 	t.Helper()
-	if root := os.Getenv("VYOS_ROOT"); root != "" {
-		if !real() {
-			t.Fatalf("VYOS_ROOT is %q: only / is a router; without it the stand-in is tested", root)
-		}
+	if real() {
 		r := &router{TB: t, root: "/", env: vyostest.RealEnv(), made: new([]string)}
 		for _, p := range prefixes {
 			if r.api(nil, "existsActive", "protocols", "static", node(p), p).code == 0 {

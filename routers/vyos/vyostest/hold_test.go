@@ -25,6 +25,10 @@ func TestMain(m *testing.M) {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the test ends it
 		return
 	}
+	if why := unfit(os.Getenv("VYOS_ROOT"), "/", os.Geteuid()); why != "" {
+		fmt.Fprintln(os.Stderr, why)
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
