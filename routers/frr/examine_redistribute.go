@@ -89,7 +89,6 @@ func (f filters) open(name string, of netip.Prefix) bool {
 // sifts tells whether whatever is redistributed goes no further, as there are filters for that before all neighbours of a
 // family.
 func (f filters) sifts(all map[string]bgpNeighbor, afi string) bool {
-	f.origin = nil
 	for _, n := range all {
 		family, ok := n.Families[afi+"Unicast"]
 		if ok && !n.Shutdown && slices.ContainsFunc(strangers, func(p netip.Prefix) bool {
