@@ -13,6 +13,9 @@ import (
 	"vouch/checks/checktest"
 )
 
+// A busy machine takes long over a body.
+func init() { lastWait = 10 * time.Second }
+
 // A server that does not have HTTP/2 is not talked to in what it has instead.
 func TestHTTP2Only(t *testing.T) {
 	ca := checktest.NewCA(t)
@@ -39,6 +42,23 @@ func TestOverHTTPSTraced(t *testing.T) {
 	got, err := traced(t, over("https", at, ca), 10*time.Second)
 	if n := strings.Count(got, "id: 0\n"); err != nil || n != 2 || strings.Count(got, "id: ") != n {
 		t.Errorf("%v\n%s", err, got)
+	}
+}
+
+// A body that does not come holds up no failure that is known already.
+func TestOverHTTPSStalledBody(t *testing.T) {
+	old := lastWait
+	lastWait = 100 * time.Millisecond
+	defer func() { lastWait = old }()
+	ca := checktest.NewCA(t)
+	at := checktest.DNSOverHTTPS(t, "127.0.0.1", ca.Issue(t, host).Config(), func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	_, err := traced(t, over("https", at, ca), time.Minute)
+	if want(t, err, checks.ReasonStatus, "503"); err != nil && strings.Contains(err.Error(), "body") {
+		t.Errorf("nothing is known of the body: %v", err)
 	}
 }
 

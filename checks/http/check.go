@@ -112,8 +112,8 @@ func (l *line) begun() int {
 
 // late describes an answer that did not come in time.
 func (l *line) late(allowed string) string {
-	if n := l.begun(); n > 0 {
-		return fmt.Sprintf("no whole answer within %s: it stopped midway, after %d bytes", allowed, n)
+	if l.begun() > 0 {
+		return fmt.Sprintf("no whole answer within %s: it stopped midway", allowed)
 	}
 	return "no answer within " + allowed
 }

@@ -29,6 +29,8 @@ func shown(t *testing.T, s Spec, d time.Duration) (string, error) {
 	}), d)
 	defer cancel()
 	err := create(t, s).Check(ctx)
+	mu.Lock()
+	defer mu.Unlock()
 	return b.String(), err
 }
 

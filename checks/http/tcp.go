@@ -177,7 +177,7 @@ func (l *line) failure(ctx context.Context, late string, err error) *checks.Fail
 	}
 	switch f := trust.Failure(ctx, late, err); {
 	case l.closed(err) && !l.answered && l.begun() > 0:
-		return protocol(fmt.Sprintf("the connection was closed midway through the answer, after %d bytes", l.begun()), nil)
+		return protocol("the connection was closed midway through the answer", nil)
 	case l.closed(err) && !l.answered:
 		return &checks.Failure{Reason: checks.ReasonRefused, Detail: "the connection was closed before an answer"}
 	case l.closed(err):

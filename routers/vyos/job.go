@@ -220,7 +220,7 @@ func (s *static) earlier() map[netip.Prefix]error {
 	for p := range j.makes {
 		select {
 		case <-j.done:
-			if !j.broken || errors.Is(j.err, errUnsaved) {
+			if unsaved := errors.Is(j.err, errUnsaved); unsaved || !j.broken && time.Since(j.ended) <= stale {
 				told[p] = routers.About(j.err, p)
 			}
 		default:

@@ -41,14 +41,20 @@ func TestEndOfACommitIsRead(t *testing.T) {
 	before, since := read(), time.Date(2026, 1, 1, 10, 0, 0, 0, time.Local)
 	for _, c := range []struct {
 		err   error
+		ago   time.Duration
 		words string
-	}{{nil, ""}, {&routers.PrefixError{Prefix: one, Err: routers.ErrRefused}, "refused"}, {&routers.PrefixError{Prefix: two, Err: routers.ErrRefused}, ""}} {
+	}{
+		{nil, 0, ""},
+		{&routers.PrefixError{Prefix: one, Err: routers.ErrRefused}, 0, "refused"},
+		{&routers.PrefixError{Prefix: one, Err: routers.ErrRefused}, 2 * stale, ""},
+		{&routers.PrefixError{Prefix: two, Err: routers.ErrRefused}, 0, ""},
+	} {
 		s.running = &job{done: make(chan struct{}), makes: map[netip.Prefix]routers.Want{one: routers.Announced}}
 		s.running.committing.Store(&since)
 		if o := read(); !strings.Contains(o[0].Detail, "still committing, since 10:00:00") || o[1].Detail != before[1].Detail {
 			t.Errorf("while it commits: %+v", o)
 		}
-		s.running.err = c.err
+		s.running.err, s.running.ended = c.err, time.Now().Add(-c.ago)
 		close(s.running.done)
 		if o := read(); o[0].Detail != join(before[0].Detail, c.words) || o[0].Broken {
 			t.Errorf("%v: %+v", c.err, o)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -114,6 +115,23 @@ var meanwhile = []scene{
 		b.wantError(<-done, routers.ErrBusy, "taken out of FRR", "cli-shell-api")
 		b.core(false, one)
 		release()
+		b.wait("to be withdrawn", func() error { return b.apply(r, routers.Withdrawn, one) })
+		b.becomes(r, routers.Absent, false, one)
+	}},
+	{name: "VyOS cannot say what it has", play: func(b *bench, r *Router) {
+		b.wait("to be announced", func() error { return b.apply(r, routers.Announced, one) })
+		b.becomes(r, routers.Advertised, false, one)
+		program := system{b.system.Root()}.path(cliShellAPI)
+		if err := os.Rename(program, program+".away"); err != nil {
+			b.Fatal(err)
+		}
+		if err := b.apply(r, routers.Withdrawn, one); !errors.Is(err, routers.ErrUnavailable) || errors.Is(err, routers.ErrBusy) {
+			b.Errorf("that is no matter of time: %v", err)
+		}
+		b.core(false, one)
+		if err := os.Rename(program+".away", program); err != nil {
+			b.Fatal(err)
+		}
 		b.wait("to be withdrawn", func() error { return b.apply(r, routers.Withdrawn, one) })
 		b.becomes(r, routers.Absent, false, one)
 	}},

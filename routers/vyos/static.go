@@ -129,9 +129,11 @@ func (s *static) apply(ctx context.Context, cs []routers.Change) error {
 		if ctx.Err() != nil {
 			return routers.Errorf(errors.Join(routers.ErrBusy, routers.ErrUnderway, ctx.Err()), "VyOS's session, begun at %s, has ended just now", ended.began.Format(time.TimeOnly))
 		}
-		if took, early, err = s.early(ctx, cs); err != nil {
+		more, late, err := s.early(ctx, cs)
+		if err != nil {
 			return err
 		}
+		took, early = took || more, late
 		cs, err = ended.outcome(cs)
 		failed = append(failed, err)
 	}
@@ -165,8 +167,9 @@ func (s *static) follow(ctx context.Context, cs []routers.Change, changed bool) 
 		asking, cancel = context.WithTimeout(ctx, max(s.options.Patience, s.options.Timeout))
 	}
 	p, err := s.plan(asking, cs)
+	slow := asking.Err() != nil && ctx.Err() == nil
 	cancel()
-	if err != nil && ctx.Err() == nil && asking.Err() != nil {
+	if err != nil && slow {
 		return routers.Errorf(errors.Join(routers.ErrBusy, err), "what is withdrawn is taken out of FRR, and nothing was committed yet, as VyOS does not say what it has: %w", err)
 	}
 	if err != nil {
@@ -204,8 +207,7 @@ func (s *static) hasten(ctx context.Context, cs []routers.Change, origins []frr.
 	if len(there) == 0 {
 		return false, nil
 	}
-	err = s.source.RemoveStatic(ctx, there)
-	return err == nil, err
+	return true, s.source.RemoveStatic(ctx, there)
 }
 
 // plan reads all that the changes depend on, and decides.
