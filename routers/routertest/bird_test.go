@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"vouch/routers"
 	"vouch/routers/bird"
@@ -241,6 +242,7 @@ func (n birdNode) commands(t *testing.T, s routertest.Subject) *routertest.Subje
 six=; core=core4
 case $ANYCAST_PREFIX in *:*) six=6; core=core6 ;; esac
 birdc() { %s "$@"; }
+off() { birdc "show protocols $1" | grep -q " down "; }
 p=anycast${six}_$ANYCAST_SERVICE
 case $ANYCAST_ACTION in
 up) birdc "enable $p" && birdc "disable ${p}_degraded" ;;
@@ -249,14 +251,14 @@ down) birdc "disable $p" && birdc "disable ${p}_degraded" ;;
 read)
 	out=$(birdc "show route $ANYCAST_PREFIX export $core") || case $out in
 	*"Network not "*) echo absent; exit ;;
-	*) exit 2 ;;
+	*) off $p && off ${p}_degraded && echo absent && exit; exit 2 ;; # the session is down, say
 	esac
 	case $out in *_degraded*) echo advertised degraded ;; *$p*) echo advertised ;; *) exit 2 ;; esac ;;
 esac
 `, strings.Join(n.BIRD.Client(), " "))))
 	command := []string{script}
 	s.Name = "commands of one's own, birdc"
-	s.Router = program.New(program.Options{Up: command, Down: command, Degrade: command, Read: command, Timeout: unhurried})
+	s.Router = program.New(program.Options{Up: command, Down: command, Degrade: command, Read: command, Timeout: 2 * time.Second})
 	s.Wire, s.Refuse, s.Many = nil, nil, nil
 	without(&s, "the driver speaks to nothing but its commands", "steady", "cut reading", "cut change")
 	without(&s, "a command's failure may be anything", "refused")
