@@ -8,11 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Asker is a Spec that asks from somewhere: those that an Origin is embedded in.
-type Asker interface {
-	Astray(targets []netip.Addr) []Problem
-}
-
 // Astray says what of the origin no answer from the targets can ever come to: a source that is of this host alone, or a
 // device that leads off it. It looks at this machine, and sends nothing.
 func (o Origin) Astray(targets []netip.Addr) (ps []Problem) {

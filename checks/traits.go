@@ -28,6 +28,11 @@ type Localer interface {
 	Local() []Problem
 }
 
+// An Asker is a Spec that asks from somewhere, as those in which an Origin is embedded do. Astray is Origin.Astray.
+type Asker interface {
+	Astray(targets []netip.Addr) []Problem
+}
+
 // An Identifier is a Spec whose check can tell the answer of this node from that of another one, such
 // as by NSID. Identifies says whether it is so configured: it may ask a managed prefix then.
 type Identifier interface {

@@ -95,7 +95,10 @@ func TestVyOSInstallKeepsTheBootScript(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := os.Chown(boot, -1, 7104); err != nil {
-				t.Skipf("%v", err)
+				if os.Getenv("CI") == "true" {
+					t.Fatal(err)
+				}
+				t.Skipf("NOT TESTED: needs root: %v", err)
 			}
 			for range 2 {
 				out, err := installOnVyOS(t, root, program)

@@ -16,17 +16,10 @@ func Flat(tb testing.TB, f func()) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which closes connections that nobody has closed
 	fds, routines := descriptors(tb), runtime.NumGoroutine()
 	f()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		nowFDs, nowRoutines := descriptors(tb), runtime.NumGoroutine()
-		if nowFDs <= fds && nowRoutines <= routines {
-			return
-		}
-		if time.Now().After(end) {
-			stacks := make([]byte, 64<<10)
-			tb.Errorf("%d descriptors and %d goroutines have become %d and %d\n%s",
-				fds, routines, nowFDs, nowRoutines, stacks[:runtime.Stack(stacks, true)])
-			return
-		}
+	if !Becomes(30*time.Second, func() bool { return descriptors(tb) <= fds && runtime.NumGoroutine() <= routines }) {
+		stacks := make([]byte, 64<<10)
+		tb.Errorf("%d descriptors and %d goroutines have become %d and %d\n%s",
+			fds, routines, descriptors(tb), runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
 	}
 }
 

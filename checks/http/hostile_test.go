@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	nethttp "net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -226,6 +228,22 @@ func TestEndlessPings(t *testing.T) {
 	want(t, probe(t, s, long), checks.ReasonProtocol, "no understandable answer: more than 1024 KiB came")
 }
 
+// closing speaks HTTP/3 until a request begins, and closes the connection then.
+func closing(t *testing.T, conf *tls.Config, code quic.ApplicationErrorCode, why string) netip.AddrPort {
+	conf = conf.Clone()
+	conf.NextProtos = []string{"h3"}
+	return checktest.QUIC(t, "127.0.0.1", conf, func(ln *quic.EarlyListener) {
+		for {
+			conn, err := ln.Accept(context.Background())
+			if err != nil {
+				return
+			}
+			_, _ = conn.AcceptStream(conn.Context())
+			_ = conn.CloseWithError(code, why)
+		}
+	})
+}
+
 // What a server says as it closes is told, but not all of a novel.
 func TestLongFarewell(t *testing.T) {
 	ca := checktest.NewCA(t)
@@ -235,18 +253,7 @@ func TestLongFarewell(t *testing.T) {
 	away := checktest.TLS(t, "127.0.0.1", conf, checktest.HTTP2(func(c net.Conn) {
 		_ = checktest.Frame(c, 7, 0, 0, append([]byte{0, 0, 0, 1, 0, 0, 0, 2}, novel...)) // GOAWAY (RFC 9113, section 6.8)
 	}))
-	quick := conf.Clone()
-	quick.NextProtos = []string{"h3"}
-	shut := checktest.QUIC(t, "127.0.0.1", quick, func(ln *quic.EarlyListener) {
-		for {
-			conn, err := ln.Accept(context.Background())
-			if err != nil {
-				return
-			}
-			_, _ = conn.AcceptStream(conn.Context())
-			_ = conn.CloseWithError(7, novel[:1000])
-		}
-	})
+	shut := closing(t, conf, 7, novel[:1000])
 	for version, at := range map[string]string{"2": away.String(), "3": shut.String()} {
 		err := probe(t, Spec{URL: "https://" + name + "/", Connect: at, Version: version, Method: "POST", Body: "x", Spec: trust.Spec{CA: ca.File}}, long)
 		want(t, err, checks.ReasonProtocol, "NNN…")

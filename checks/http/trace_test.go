@@ -1,7 +1,6 @@
 package http
 
 import (
-	"context"
 	"fmt"
 	"net"
 	nethttp "net/http"
@@ -9,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/quic-go/quic-go"
 
 	"vouch/checks/checktest"
 	"vouch/checks/trust"
@@ -89,18 +86,7 @@ func TestTraceOfFrames(t *testing.T) {
 	frame := func(kind byte, stream uint32, payload ...byte) netip.AddrPort {
 		return checktest.TLS(t, "127.0.0.1", conf, checktest.HTTP2(func(c net.Conn) { _ = checktest.Frame(c, kind, 0, stream, payload) }))
 	}
-	quick := conf.Clone()
-	quick.NextProtos = []string{"h3"}
-	shut := checktest.QUIC(t, "127.0.0.1", quick, func(ln *quic.EarlyListener) {
-		for {
-			conn, err := ln.Accept(context.Background())
-			if err != nil {
-				return
-			}
-			_, _ = conn.AcceptStream(conn.Context())
-			_ = conn.CloseWithError(0x107, "busy") // H3_EXCESSIVE_LOAD (RFC 9114, section 8.1)
-		}
-	})
+	shut := closing(t, conf, 0x107, "busy") // H3_EXCESSIVE_LOAD (RFC 9114, section 8.1)
 	for what, c := range map[string]struct {
 		version string
 		at      netip.AddrPort

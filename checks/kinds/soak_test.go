@@ -18,6 +18,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"vouch/checks"
+	"vouch/checks/checktest"
 )
 
 var rounds = flag.Int("rounds", 200, "how many rounds of each kind of check the soak makes")
@@ -259,22 +260,19 @@ func look() (l level) {
 // learn a little later that a connection has ended. It gives what there is in the end: of descriptors and
 // goroutines before any garbage is collected, as the collector also closes what was forgotten.
 func settled(before level, patience time.Duration) level {
-	end := time.Now().Add(patience)
-	open := wait(before, end, look, func(now level) level { return level{fds: now.fds, goroutines: now.goroutines} })
-	now := wait(before, end, take, func(now level) level { return now })
+	open := wait(before, patience, look, func(now level) level { return level{fds: now.fds, goroutines: now.goroutines} })
+	now := wait(before, patience, take, func(now level) level { return now })
 	now.fds, now.goroutines = max(now.fds, open.fds), max(now.goroutines, open.goroutines)
 	return now
 }
 
 // wait looks until no leak is left in what counts, or the time is over.
-func wait(before level, end time.Time, look func() level, counts func(level) level) level {
-	for {
-		now := look()
-		if len(leaks(before, counts(now))) == 0 || time.Now().After(end) {
-			return now
-		}
-		time.Sleep(5 * time.Millisecond) // between two looks
-	}
+func wait(before level, within time.Duration, look func() level, counts func(level) level) (now level) {
+	checktest.Becomes(within, func() bool {
+		now = look()
+		return len(leaks(before, counts(now))) == 0
+	})
+	return now
 }
 
 // leaks says what is more than the slack.

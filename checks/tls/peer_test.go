@@ -145,14 +145,10 @@ func TestNginx(t *testing.T) {
 	spec := func(at netip.AddrPort, name string, alpn ...string) Spec {
 		return Spec{Address: at.String(), ALPN: alpn, Spec: trust.Spec{CA: ca.File, ServerName: name}}
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		err := probe(t, spec(secure, "one.example"), 10*time.Second)
-		if err == nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("nginx does not come up: %v", err)
-		}
+	var err error
+	up := func() bool { err = probe(t, spec(secure, "one.example"), 10*time.Second); return err == nil }
+	if !checktest.Becomes(time.Minute, up) {
+		t.Fatalf("nginx does not come up: %v", err)
 	}
 	for _, c := range []struct {
 		spec Spec

@@ -50,9 +50,9 @@ func (k kernel) observe(ctx context.Context, ps []netip.Prefix) ([]routers.Obser
 	os := make([]routers.Observation, len(ps))
 	for i, o := range origins {
 		mine := made{there: len(own[ps[i]]) > 0, unread: unread, what: "the kernel route", where: "the kernel"}
-		mine.degraded = mine.there && k.worse != 0 && !slices.Contains(own[ps[i]], metric)
+		mine.degraded = mine.there && k.worse != 0 && !slices.Contains(own[ps[i]], Metric)
 		if o.There { // zebra hears of a change a moment later
-			mine.degraded = mine.degraded && !slices.Contains(o.Metrics, metric)
+			mine.degraded = mine.degraded && !slices.Contains(o.Metrics, Metric)
 		}
 		mine.foreign = static[ps[i]]
 		os[i] = judge(o, mine)
@@ -79,7 +79,7 @@ func (k kernel) change(ctx context.Context, c routers.Change, own []uint32) erro
 	wanted := uint32(0)
 	switch c.Want {
 	case routers.Announced:
-		wanted = metric
+		wanted = Metric
 	case routers.Degraded:
 		wanted = k.worse
 	}
@@ -89,7 +89,7 @@ func (k kernel) change(ctx context.Context, c routers.Change, own []uint32) erro
 		}
 	}
 	var failed []error
-	for _, m := range slices.Compact(slices.Sorted(slices.Values(append([]uint32{metric, k.worse}, own...)))) {
+	for _, m := range slices.Compact(slices.Sorted(slices.Values(append([]uint32{Metric, k.worse}, own...)))) {
 		if m != wanted && m != 0 {
 			failed = append(failed, rtnl.DeleteBlackhole(ctx, rtnl.Blackhole{Prefix: c.Prefix, Protocol: Protocol, Metric: m}))
 		}

@@ -40,10 +40,10 @@ const (
 // BIRD 12, keepalived 18, babeld 42.
 const Protocol = 200
 
-// metric is that of a kernel route that is not degraded; an IPv6 one has to have one. It is another than zebra's:
+// Metric is that of a kernel route that is not degraded; an IPv6 one has to have one. It is another than zebra's:
 // where another node announces the prefix too, zebra has put the route to that one into the kernel, and a table holds
 // one route of a prefix and metric. Zebra takes ours for better, whatever its metric, and its own out.
-const metric = 10
+const Metric = 10
 
 // zebraMetric is that of every route that zebra puts into the kernel, of both families (8.4.4).
 const zebraMetric = 20
@@ -77,7 +77,7 @@ type Degraded struct {
 
 // metric is that of a degraded kernel route, 0 when there is none: neither ours nor zebra's.
 func (d Degraded) metric() uint32 {
-	if d.Metric == metric || d.Metric == zebraMetric {
+	if d.Metric == Metric || d.Metric == zebraMetric {
 		return d.Metric + 1
 	}
 	return d.Metric

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"vouch/routers/vyos"
 )
 
 // routerDegraded reads [router.degraded]; t is nil when it is not there.
@@ -77,9 +79,6 @@ const (
 	maxMetric2 = 1<<24 - 2
 )
 
-// healthyMetric is that of a kernel route of driver vyos that is not degraded.
-const healthyMetric = 10
-
 // maxPrepend is how many AS numbers may be put before a path: routers drop much longer ones.
 const maxPrepend = 16
 
@@ -88,8 +87,8 @@ func degradedForms(t *table, d Degraded) {
 	within(t, "cost", d.Cost, bound[int]{1, maxCost, "100"})
 	within(t, "tag", d.Tag, bound[uint32]{least, most, "666"})
 	within(t, "metric", d.Metric, bound[uint32]{least, most, "1000"})
-	if d.Metric < healthyMetric && t.has("metric") && t.good("metric") {
-		t.refuse("metric", fmt.Sprintf("is better than %d, that of a route which is not degraded: this node would be preferred", healthyMetric), "use 1000 or leave it out")
+	if d.Metric < vyos.Metric && t.has("metric") && t.good("metric") {
+		t.refuse("metric", fmt.Sprintf("is better than %d, that of a route which is not degraded: this node would be preferred", vyos.Metric), "use 1000 or leave it out")
 	}
 	within(t, "med", d.MED, bound[uint32]{least, most, "100"})
 	within(t, "metric2", d.Metric2, bound[uint32]{least, maxMetric2, "20000"})
